@@ -20,10 +20,10 @@ const (
 	activePoll  = 500 * time.Millisecond
 )
 
-// Init creates missing DynamoDB tables, and in them the cluster's settings and shards. Tables are billed on demand, and
-// their items expire. Existing settings become those of cfg while sidecars run, and sidecars keep their slots. The
-// number of shards of an existing table does not change. Init also finishes an earlier Init that was interrupted. Init
-// returns a list of its changes, in words.
+// Init creates missing DynamoDB tables, and in them the cluster's settings and shards. Tables are billed on demand,
+// and their items expire. Settings that exist already are replaced by those of cfg while sidecars run, and sidecars
+// keep their slots. The number of shards of an existing table does not change. Init also finishes an earlier Init
+// that was interrupted. Init returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
 	// The rate must be valid even if the caller shares no rate, because sidecars take the rate from the table.
 	if err := cfg.validateBurst(); err != nil {
@@ -41,7 +41,7 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	return append(did, agreed...), err
 }
 
-// applyInit writes the settings of cfg, and makes the shards follow them. The tables exist already.
+// applyInit writes the settings of cfg and applies them to the shards. The tables exist already.
 func (t *Table) applyInit(ctx context.Context, cfg Config) (did []string, err error) {
 	if err := t.resolveClusterName(ctx); err != nil {
 		return nil, err

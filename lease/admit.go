@@ -12,8 +12,8 @@ type Permit struct {
 	released bool
 }
 
-// Admit waits until a backend may be dialled: a slot is free, and the cluster's connection rate allows one more. The
-// dial should begin at once.
+// Admit waits until a backend may be dialled: a slot is free, and the cluster's connection rate allows one more
+// dial. The caller should dial at once.
 //
 // wanted is the number of dials that the caller would make now, at least 1 for this one. Admit reserves that many slots
 // or tickets with one call of the table. Admit fails when ctx ends, or with ErrClosed. Admit can take seconds, so a
@@ -94,8 +94,8 @@ func (w *admitWaiter) withdrawDemand() {
 	l.core.ledger.demand -= w.wanted
 }
 
-// tryGrant takes a slot first and then a ticket, the right to dial once. tryGrant first gives up a slot that the lease
-// lost while the Admit waited.
+// tryGrant takes a slot first and then a ticket, the right to dial once. If the lease lost the slot that the Admit
+// had taken, tryGrant first gives up that slot.
 func (w *admitWaiter) tryGrant() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()

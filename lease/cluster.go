@@ -33,10 +33,10 @@ func ClusterNames(endpoint string, port int) (name, earlier string) {
 	return name, earlier
 }
 
-// resolveClusterName decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger that
-// an older version created keeps its name, so that sidecars of both versions share it. Two ledgers are an error,
-// because their sidecars would not count each other's slots. An IAM policy may allow reads of one name only. A ledger
-// that must not be read counts as absent.
+// resolveClusterName decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger
+// that an older version created keeps its name, so that sidecars of both versions share it. Two ledgers are an
+// error, because their sidecars would not count each other's slots. An IAM policy may allow reads of one name only.
+// A ledger that this process may not read counts as absent.
 func (t *Table) resolveClusterName(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil

@@ -71,9 +71,9 @@ type Config struct {
 	// Shards is the number of shards (items that divide the slots) in a new table.
 	Shards int
 
-	// Heartbeat is the interval at which the lease is renewed. Other processes take the slots of a lease that was not
-	// renewed for ReapAfter. The lease's backends are closed by the time Guard before that. No backend is lent when less
-	// than TransactionLimit remains until the closing.
+	// Heartbeat is the interval at which the lease is renewed. Other processes take the slots of a lease that was
+	// not renewed for ReapAfter. Guard before that time, all backends of the lease are closed. No backend is lent
+	// when less than TransactionLimit remains until the closing.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
 	// IdleRelease is the time after which a process returns unused slots to the table.
 	IdleRelease time.Duration
@@ -103,7 +103,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate returns all faults of the configuration in one error.
+// Validate returns one error that lists everything wrong with the configuration, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string, args ...any) {
@@ -225,8 +225,8 @@ func (c Config) settingDifferences(s Settings) []SettingDifference {
 }
 
 // These functions return ages of a lease since its last renewal. From degradedAfter on, no slots are taken and no
-// backends are recycled. From drainAfter on, idle backends close, the last one at idleClosedAfter. At lostAfter all
-// backends are closed.
+// backends are replaced for their age. From drainAfter on, idle backends close, the last one at idleClosedAfter. At
+// lostAfter all backends are closed.
 func (c Config) degradedAfter() time.Duration { return 3 * c.Heartbeat }
 func (c Config) drainAfter() time.Duration    { return c.idleClosedAfter() - c.ReapAfter/drainPart }
 func (c Config) idleClosedAfter() time.Duration {

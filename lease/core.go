@@ -63,8 +63,8 @@ type leaseState struct {
 	known   bool          // the settings have been read
 	failing int           // consecutive failed reads of the settings
 	pause   time.Duration // no read of the settings before this time
-	// problem says why the settings cannot be read, so that no slot or ticket is granted. fatal is set if this process
-	// cannot work with the settings.
+	// problem is the error because of which the settings cannot be read, so that no slot or ticket is granted. fatal
+	// is set if this process cannot work with the settings.
 	problem, fatal error
 	differs        []SettingDifference // between the settings and the configuration
 	unusable       error               // why the newest settings were refused, so that the earlier ones apply
@@ -75,8 +75,8 @@ func newLeaseState(cfg Config, process string, rng *rand.Rand) *leaseState {
 	return &leaseState{cfg: cfg, rng: rng, ledger: newSlotLedger(cfg, process, rng), tickets: newTicketLedger(cfg, rng)}
 }
 
-// nextCall returns the call of the Store to make now, or the time at which to call nextCall again. Renewals come first,
-// and requests for more slots last. The caller passes the call's answer to handleAnswer before it calls nextCall again.
+// nextCall returns the call of the Store to make now, or the time to call nextCall again. Renewals come first, and
+// requests for more slots last. The caller passes the call's answer to handleAnswer before it calls nextCall again.
 func (c *leaseState) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	found, wake := c.chooseCall(now)
 	if found != nil {

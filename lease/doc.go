@@ -9,7 +9,7 @@
 // late write changes nothing. A change whose outcome is unknown is sent again, unchanged, until its outcome is known.
 // No read proves that a change did not happen.
 //
-// Slots belong to the sidecar, so recycling a backend writes nothing.
+// A slot belongs to the sidecar and not to one backend, so replacing a backend writes nothing to the table.
 //
 // # Keys and formats
 //
@@ -25,8 +25,8 @@
 // the new key. So the ledger sees one shard.
 //
 // When all shards are moved, the settings change to format 2, and no process looks for closed items any more. Closed
-// items stay and do not expire; a new table has them too. An older version that overwrites the settings with format 1
-// creates no second ledger, because its shards are closed.
+// items stay and do not expire; a new table has closed items too. An older version that overwrites the settings with
+// format 1 creates no second ledger, because its shards are closed.
 //
 // An owner's name shows whether the owner can use a shard that was moved. An owner can use it if the owner runs this
 // version, and if its IAM policy allows the new keys (Store.FindsMovedShards). A table is not migrated while an owner
@@ -36,10 +36,10 @@
 //
 // # Time
 //
-// An owner counts from the moment it sent its newest record: none of its backends is open longer than ReapAfter - Guard
-// after that. Other processes count from the moment they first saw the record, which is later. They take its slots when
-// the record has not changed for ReapAfter. Owner and others use a monotonic clock that advances while the machine
-// sleeps, and no wall clock. So a slot is taken away only when no backend uses it, even if its owner is slow or cannot
+// An owner counts from the moment it sent its newest record. After ReapAfter - Guard none of its backends is open.
+// Other processes count from the moment they first saw the record, which is later. They take the owner's slots when
+// its record has not changed for ReapAfter. Owner and others use a monotonic clock that advances while the machine
+// sleeps, and no wall clock. So no slot is taken away while a backend uses it, even if its owner is slow or cannot
 // reach the table.
 //
 // The exception is a process that does not run (SIGSTOP, a paused virtual machine, a debugger), because it closes
@@ -68,21 +68,21 @@
 // for sidecars that cannot reach the table.
 //
 // First backends have precedence. A sidecar without backends reserves one ticket however long the queue is, up to
-// MaxWait. A sidecar with backends waits until the queue is short, and the more backends it has, the shorter the queue
-// must be. In the first seconds after its own start it leaves the burst to others. The ticket of the tenth backend is
-// reserved by itself. A sidecar that sees a queue in its first seconds waits until these seconds are over and the
-// sidecars of that queue have dialled. A sidecar that sees others take tickets waits until there has been no queue for
-// the time of a dial.
+// MaxWait. A sidecar with backends waits until the queue is short, and the more backends it has, the shorter the
+// queue must be. In the first seconds after its own start it leaves saved tickets (Burst) to others. The ticket of
+// the tenth backend is reserved alone. If a sidecar sees a queue in its first seconds, it waits until these are over
+// and that queue's sidecars have dialled. A sidecar that sees others take tickets waits until there has been no
+// queue for the time of a dial.
 //
 // # Fairness
 //
 // The fair share is the limit divided by the number of living sidecars. A sidecar below the fair share takes free
-// slots. If it finds none, it says so in its record. Sidecars above the fair share in that shard then return the
-// missing slots, in equal parts, as they renew.
+// slots. If it finds no free slot, it writes into its record that it waits. Sidecars above the fair share in that
+// shard then return the missing slots, in equal parts, as they renew.
 //
-// A record that has not changed for two heartbeats counts as dead: it has no share and no claim, though its owner
-// retains its slots until they are reaped. A sidecar younger than a heartbeat has a claim to one block of slots only,
-// because it may be a pod that crashes again and again.
+// A record that has not changed for two heartbeats counts as dead. It has no share and no claim, but its slots stay
+// taken until other sidecars take them. A sidecar younger than a heartbeat may be a pod that crashes again and
+// again. So it has a claim to one block of slots only.
 //
 // # How it is built
 //

@@ -19,10 +19,10 @@ type recordPlace struct {
 // kernel releases the lock at the end of the process, together with the process's sockets. The file names the places of
 // the process's records. The next process that gets the lock may remove these records.
 //
-// A suspended process holds the lock, and so does a child that inherited the descriptor. Records are then reaped by
-// time. The lock belongs to one file on one machine during one start, so the head of the file names all three. A copied
-// file proves nothing, because the original may be locked. A deleted or replaced file proves nothing either. The file
-// names a record before the record is created.
+// A suspended process holds the lock, and so does a child that inherited the descriptor. Other processes then take
+// its slots by time only. The lock belongs to one file on one machine during one start, so the head of the file
+// names all three. A copied file proves nothing, because the original may be locked. A deleted or replaced file
+// proves nothing either. The file names a record before the record is created.
 type LockFile struct {
 	path string
 

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// settleTime is the first time after a process's start. In that time, the process takes a second block of slots only
-	// where less than 1/settlePart of a shard is taken. So processes that start together share the slots.
+	// settleTime is the first time after a process's start. In that time, the process takes its second block of
+	// slots only from a shard with less than 1/settlePart taken. So processes that start together share the slots.
 	settleTime = 10 * time.Second
 	settlePart = 8
 	// reserveTime is the first time after a process's start. In that time, a process above the fair share leaves
 	// 1/reservePart of each shard to later processes.
 	reserveTime = time.Minute
 	reservePart = 20
-	// freshTime is the greatest age of a read shard's image on which a write may be based. In DynamoDB, a read costs half
-	// a unit, and a refused write a whole unit.
+	// freshTime is how long ago a shard may have been read when a write is based on that reading. In DynamoDB, a
+	// read costs half a unit, and a refused write a whole unit.
 	freshTime = 2 * time.Second
 	// These constants bound a hunt, a process's search for free slots. firstLooks is the number of shards that a process
 	// compares before its first join. huntLooks is the number of shards that a hunt reads before it pauses. Each failed
@@ -195,8 +195,8 @@ func (l *slotLedger) promisingShard(fair int) int {
 	return any
 }
 
-// announceWaiting announces in a record that this process waits below its fair share. If no process in its shards can
-// return a slot, announceWaiting joins another shard without taking slots.
+// announceWaiting writes into a record that this process waits for slots and has less than its fair share. If no
+// process in its shards can return a slot, announceWaiting joins another shard without taking slots.
 func (l *slotLedger) announceWaiting(fair int, now time.Duration) *storeCall {
 	if l.heldSlots() >= fair {
 		l.waiting = false

@@ -57,7 +57,7 @@ func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want 
 }
 
 // replaceSettings replaces the revision old by next, in an item that does not expire. replaceSettings returns false
-// when old is not in the table. An earlier sending of the same call may be the reason.
+// when old is not in the table, perhaps because an earlier sending of the same call has replaced it.
 func (t *Table) replaceSettings(ctx context.Context, table string, old, next settingsRevision) (done bool, err error) {
 	u := itemUpdate{}
 	fields := func(i settingsRevision) map[string]int64 {
@@ -114,7 +114,7 @@ func (t *Table) checkNewest(ctx context.Context, now settingsRevision) error {
 	return err
 }
 
-// hasApplied reports whether a shard's item already has the limit and the epoch of a revision.
+// hasApplied reports whether a shard's item already has a revision's epoch and the limit that the revision gives it.
 func (i itemAttrs) hasApplied(now settingsRevision, shard int) bool {
 	return len(i) > 0 && i.number(attrLimit) == int64(now.shardLimit(shard)) && i.number(attrEpoch) == now.epoch
 }

@@ -99,7 +99,7 @@ func (l *Lease) runStep(ctx context.Context) (pause time.Duration, err error) {
 		return wake - now, nil
 	}
 	l.writeNewPlace(c)
-	// The call of the Store goes on after the end of ctx. It is short and may renew the lease.
+	// The call of the Store goes on after the end of ctx, because the call is short and may renew the lease.
 	a := l.callStore(context.WithoutCancel(ctx), c)
 	l.mu.Lock()
 	l.core.handleAnswer(c, a, l.clock())
@@ -156,8 +156,8 @@ func (l *Lease) sleep(ctx context.Context, pause time.Duration) {
 // leaveWait bounds the return of slots at the end of Run, including the wait for permits that are in use.
 const leaveWait = 5 * time.Second
 
-// returnSlots returns this process's slots at the end of Run. Slots that are not returned within leaveWait are reaped
-// by other processes later.
+// returnSlots returns this process's slots at the end of Run. Slots that are not returned within leaveWait stay
+// taken until other processes take them after ReapAfter.
 func (l *Lease) returnSlots() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()

@@ -96,7 +96,7 @@ func (l *slotLedger) replaceSettings(s Settings, now time.Duration) {
 // of a shard has risen. Within that period all processes read the new limit.
 func (l *slotLedger) capAtFairShare(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
-// nextCall returns the call of the Store to make now, or the time to ask again.
+// nextCall returns the call of the Store to make now, or nil and the time at which to call nextCall again.
 func (l *slotLedger) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	l.dropIfExpired(now)
 	if now < l.pause {

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// attrClosed, attrWasLimit and attrWasFree are attributes of a closed item: an item of format 1 that one write closed
-// for good. The free slots and the limit move to the last two names. attrFree becomes a text, with which older versions
-// cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed with asidePrefix before the
-// item is copied. So owners of older versions find their records gone and renew nothing, and no process can write to
-// the item.
+// attrClosed, attrWasLimit and attrWasFree are attributes of a closed item: an item of format 1 that one write
+// closed for good. attrWasFree and attrWasLimit take over the free slots and the limit. attrFree becomes a text,
+// with which older versions cannot calculate, and attrLimit becomes a limit that no shard has. Records are renamed
+// with asidePrefix before the item is copied. So owners of older versions find their records gone and renew nothing,
+// and no process can write to the item.
 const (
 	attrClosed, attrWasLimit, attrWasFree = "moved", "wlim", "wfree"
 
 	asidePrefix = "x"
 	closedFree  = "moved to a key of its own, in format 2"
 	closedLimit = -1
-	// tombstone is the name of a fake owner in a closed item, and tombstoneText its record, which is never reaped. An
-	// older version takes an item without owners for a missing one. It would try to create the item again without a pause.
+	// tombstone is the name of a fake owner in a closed item. No process removes its record, tombstoneText. An older
+	// version takes an item without owners for a missing item, and would try without a pause to create it again.
 	tombstone     = "moved-to-format-2"
 	tombstoneText = "0|0|0|315360000000|"
 
@@ -154,9 +154,9 @@ func (t *Table) copyItem(ctx context.Context, shard int, what itemAttrs) error {
 	}
 }
 
-// prepareCluster prepares the items for a cluster without settings, and returns the format to use. prepareCluster
-// closes the items of format 1 first, so that no older version creates a second ledger. If shards of format 1 are in
-// use and only their settings are gone, prepareCluster returns format 1.
+// prepareCluster prepares the items of a cluster whose settings are missing, and returns the format to use.
+// prepareCluster closes the items of format 1 first, so that no older version creates a second ledger. If shards of
+// format 1 are in use and only their settings are gone, prepareCluster returns format 1.
 func (t *Table) prepareCluster(ctx context.Context, shards int) (format int, err error) {
 	for shard := range shards {
 		found, _, err := t.readItem(ctx, t.slots, t.sharedKeyAddress(shard), true)

@@ -103,8 +103,8 @@ func (l *slotLedger) sendPending(p *ownRecord, now time.Duration) *storeCall {
 	return &storeCall{kind: callChange, part: p, change: p.pending.change}
 }
 
-// resolvePending decides the outcome of a record's pending change by the record that the table has now. The table's
-// record is the new one, the old one, or missing because another process reaped it.
+// resolvePending decides the outcome of a record's pending change by the record that the table has now. The table
+// has the new record, or the old one, or none because another process took its slots.
 func (l *slotLedger) resolvePending(p *ownRecord, a storeAnswer, now time.Duration) {
 	at := p.pending
 	p.pending = nil
@@ -158,7 +158,7 @@ func (l *slotLedger) dropRecord(p *ownRecord) {
 	}
 }
 
-// returnSlotsAtEnd returns, when Run ends, calls that give back all slots that no permit covers.
+// returnSlotsAtEnd returns, after Run's end has begun, calls that give back all slots that no permit covers.
 func (l *slotLedger) returnSlotsAtEnd(now time.Duration) (*storeCall, time.Duration) {
 	if !l.leaving {
 		return nil, never

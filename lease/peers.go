@@ -35,8 +35,8 @@ func (p *seenRecord) reapTime() time.Duration {
 	return p.since + p.rec.ReapAfter + p.rec.ReapAfter/1000 + 1
 }
 
-// recordImage records an image of a shard. The image may be older than the previous one. A record that then seems
-// changed only starts to age again.
+// recordImage records an image of a shard. The image may be older than the previous one. A record that seems changed
+// for that reason only starts to age again.
 func (l *slotLedger) recordImage(shard int, image Shard, now time.Duration) {
 	if image.Limit == 0 && len(image.Owners) == 0 { // no item: the first join creates it
 		image.Limit = l.settings.shardLimit(shard)
@@ -92,15 +92,15 @@ func (l *slotLedger) recordImage(shard int, image Shard, now time.Duration) {
 const quietBeats = 2
 
 // isAlive reports whether a record was new or had changed within the last quietBeats heartbeats before the shard was
-// read. A dead owner has no fair share and no claim to slots, but retains its slots until they are reaped. Silence does
+// read. A dead owner has no fair share and no claim to slots, but its slots stay taken until ReapAfter. Silence does
 // not count while this process itself could not reach the table.
 func (l *slotLedger) isAlive(s *shardImage, p *seenRecord) bool {
 	return s.at-max(p.since, l.sightless) <= quietBeats*l.cfg.Heartbeat
 }
 
-// claimedSlots returns the slots that living, waiting processes in a shard lack. lasting is for processes older than a
-// heartbeat, which have a claim to the share due. new is for younger processes, which have a claim to one block. Young
-// processes may crash again, and their slots would be blocked until they are reaped.
+// claimedSlots returns the slots that living, waiting processes in a shard lack. lasting is for processes older than
+// a heartbeat, each of which has a claim to due slots. new is for younger processes, each with a claim to one block.
+// A young process may crash again, and its slots would be blocked until ReapAfter.
 func (l *slotLedger) claimedSlots(s *shardImage, due int) (lasting, new int) {
 	for owner, p := range s.peers {
 		switch {
@@ -148,9 +148,9 @@ func (l *slotLedger) fairShare(now time.Duration) int {
 	return l.sharePerProcess(now, func(s *shardImage) int { return s.homes })
 }
 
-// lastingShare returns the number of slots above which this process returns slots to others: the fair share among
-// processes older than a heartbeat. A pod that crashes again and again is a new process each time, and its last few
-// records still look alive.
+// lastingShare returns the number of slots above which this process returns slots to others. It is the fair share
+// among processes older than a heartbeat. A pod that crashes again and again is a new process each time. Its last
+// few records, which still look alive, do not count.
 func (l *slotLedger) lastingShare(now time.Duration) int {
 	return l.sharePerProcess(now, func(s *shardImage) int {
 		if now-s.at > l.cfg.Heartbeat { // processes that were new then have lasted since, or ended
@@ -203,9 +203,9 @@ func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 	}
 }
 
-// overcommitPortion returns how many of a shard's missing slots this process returns when a lowered limit made the free
-// slots negative. The result is 0 if some other process is above the fair share. Otherwise the result is proportional
-// to this process's slots in the shard. Other shards then have free slots for this process.
+// overcommitPortion returns how many slots this process returns to a shard whose free slots a lowered limit made
+// negative (-over). If some other process is above the fair share, it returns 0. Otherwise the number is
+// proportional to this process's slots in the shard. Other shards then have free slots for this process.
 func (l *slotLedger) overcommitPortion(s *shardImage, p *ownRecord, over, fair int) int {
 	if l.peersAboveShare(s, fair) > 0 {
 		return 0
@@ -214,13 +214,13 @@ func (l *slotLedger) overcommitPortion(s *shardImage, p *ownRecord, over, fair i
 	return (over*p.heldSlots() + all - 1) / all
 }
 
-// claimPortion returns the number of slots that this process returns for the claims in a shard. All processes above the
-// given share return equal parts.
+// claimPortion returns the number of slots that this process returns for the owed slots that other processes in a
+// shard claim. All processes with more than share slots return equal parts.
 func (l *slotLedger) claimPortion(s *shardImage, owed, share int) int {
 	return min(max(block, owed/(1+l.peersAboveShare(s, share))), l.heldSlots()-share, owed)
 }
 
-// returnPromised returns a call that gives back promised slots, as far as no permit covers them.
+// returnPromised returns a call that gives back slots promised to other processes, those that no permit covers.
 func (l *slotLedger) returnPromised(now time.Duration) (*storeCall, time.Duration) {
 	free := l.heldSlots() - l.used
 	if l.giving == 0 || free <= 0 || l.leaving {
@@ -274,7 +274,7 @@ func compareSlots(a, b *ownRecord) int {
 }
 
 // reapExpired takes the slots of a record that has not changed for its ReapAfter. The record's owner has closed all
-// backends by then, because its own clock started earlier.
+// backends by then, because it began to count before this process saw the record.
 func (l *slotLedger) reapExpired(now time.Duration) (*storeCall, time.Duration) {
 	if l.leaving {
 		return nil, never

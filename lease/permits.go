@@ -81,7 +81,7 @@ func (l *slotLedger) releasePermit() {
 }
 
 // dropIfExpired forgets all records of this process when the lease was not renewed for too long. The records stay in
-// the table until other processes reap them.
+// the table until other processes take their slots.
 func (l *slotLedger) dropIfExpired(now time.Duration) {
 	if age, any := l.renewalAge(now); any && age >= l.cfg.lostAfter() {
 		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age

@@ -10,15 +10,15 @@ import (
 // record. The kernel closes the descriptors of an ended process one by one, so the lock may end before the last socket.
 const predecessorPause = time.Second
 
-// setPredecessors sets the places where records of ended processes may be. setPredecessors is called before the first
-// call of the Store.
+// setPredecessors records the places where records of ended processes may be. setPredecessors is called before the
+// first call of the Store.
 func (l *slotLedger) setPredecessors(graves []recordPlace, now time.Duration) {
 	l.predecessorPlaces, l.predecessorsAt = graves, now+predecessorPause
 }
 
-// removePredecessors returns calls that remove the records of ended processes and free their slots. removePredecessors
-// never takes over a record, because a late request of the ended process may still change it. If an even later request
-// creates the record again, the record is reaped by time.
+// removePredecessors returns calls that remove the records of ended processes and free their slots.
+// removePredecessors never takes over a record, because a late request of the ended process may still change it. If
+// an even later request creates the record again, other processes take its slots after ReapAfter.
 func (l *slotLedger) removePredecessors(now time.Duration) (*storeCall, time.Duration) {
 	if len(l.predecessorPlaces) == 0 || l.leaving {
 		return nil, never

@@ -152,8 +152,8 @@ func (p *Problem) LogValue() slog.Value {
 		slog.String("region", p.Region), slog.String("remedy", p.Remedy), slog.String("error", p.Err.Error()))
 }
 
-// needsOperator reports whether only an operator can end the problem. A lasting problem of callChange, which renews the
-// lease, closes every backend in time.
+// needsOperator reports whether only an operator can end the problem. If callChange, which renews the lease, fails
+// for long, every backend is closed in the end.
 func (p *Problem) needsOperator() bool {
 	switch p.Cause {
 	case metrics.CauseAccessDenied, metrics.CauseCredentials, metrics.CauseTableMissing, metrics.CauseNotInitialised, metrics.CauseTwoLedgers:
@@ -208,8 +208,8 @@ func (c *storeCall) description() string {
 // problemsByKind holds, for each kind of call of the Store, the problem of its last call, or nil after a success.
 type problemsByKind [callReserve + 1]*Problem
 
-// recordOutcome records the outcome of a call of the Store. apart says that tickets (rights to dial) have their own
-// table.
+// recordOutcome records the outcome of a call of the Store. apart says that tickets (rights to dial) are in a
+// DynamoDB table separate from the slots.
 //
 // A success ends problems whose cause concerns all calls. A missing right may concern reads or writes alone, and a
 // missing table one of two tables. So only a write ends such problems, and only problems of its own table. A problem

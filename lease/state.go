@@ -74,8 +74,8 @@ type State struct {
 	Problem *Problem
 }
 
-// ShortfallReason returns the error that explains to a client why the lease grants less than it should. ShortfallReason
-// returns nil while the lease is well, or where no call of the table fails.
+// ShortfallReason returns the error that explains to a client why the lease grants less than it should.
+// ShortfallReason returns nil while the lease grants enough, or if no call of the table fails.
 func (s State) ShortfallReason() error {
 	switch {
 	case s.Reason != nil:

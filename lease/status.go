@@ -70,8 +70,8 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 // isHalfMigrated reports whether some shards are moved to the keys of format 2 while the settings still have format 1.
 func (s Status) isHalfMigrated() bool { return s.Settings.Format < Format && s.moved > 0 }
 
-// Problems returns the faults of the table, one line each. Faults are limits that differ from the settings, as after an
-// interrupted Init, and shards whose numbers disagree.
+// Problems returns the errors found in the table, one line each. Examples are limits that differ from the settings
+// after an interrupted Init, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
@@ -114,7 +114,7 @@ func (s Status) UnchangedOwners(before Status) (owners []string) {
 	return owners
 }
 
-// A Repair is one fault of the table with its correction.
+// A Repair is one error in the table, described by Text, with the write that corrects the error.
 type Repair struct {
 	Text string
 	do   func(context.Context, *Table) error
@@ -205,9 +205,9 @@ func removalRepair(shard int, owner, text string) Repair {
 
 // repairDrift adds drift to a shard's free slots, if its numbers still disagree by drift.
 //
-// Changes of sidecars and of the limit move two of the numbers together and leave the drift as it is. Only another
-// repair could make drift wrong, even one that restores the same number of free slots. Hence each repair writes a
-// unique name, which the next repair requires. Older versions write no name, so the records must be unchanged as well.
+// A change by a sidecar or of the limit moves two of the numbers together and leaves the drift as it is. Only
+// another repair could make drift wrong, even if the number of free slots is the same again. So each repair writes a
+// unique name, which the next one requires. Older versions write no name, so the records must be unchanged too.
 func (t *Table) repairDrift(ctx context.Context, shard, drift int) error {
 	name := crand.Text()
 	for range raceTries {

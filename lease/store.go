@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Store is the shared table of the lease. A call that fails may have happened, may happen later, and may happen twice.
-// Each call returns in bounded time. ShardChange.Apply and Reservation.Apply define the effects of calls.
+// Store is the shared table of the lease. A failed call may have taken effect, may take effect later, and may take
+// effect twice. Each call returns in bounded time. ShardChange.Apply and Reservation.Apply define these effects.
 type Store interface {
 	// Settings returns the cluster's settings in the table, or ErrNoSettings if the table has none.
 	Settings(ctx context.Context) (Settings, TableTime, error)

@@ -129,8 +129,8 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	return t
 }
 
-// forAdmin returns a copy of the table for administration, which repeats throttled or failed calls for some 20 seconds.
-// So every write of an administrator may be sent twice. Two ledgers for the cluster are an error.
+// forAdmin returns a copy of the table for administration, which repeats throttled or failed calls for some 20
+// seconds. So a write of an administrator may be sent twice. forAdmin returns an error if the cluster has two ledgers.
 func (t *Table) forAdmin(ctx context.Context) (*Table, error) {
 	patient := t.withRetries()
 	return patient, patient.resolveClusterName(ctx)

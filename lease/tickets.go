@@ -9,26 +9,26 @@ const (
 	// ticketBatch is the number of tickets (rights to dial once) reserved with one write. A process goes to the end of the
 	// queue with each batch, so that processes share the rate.
 	ticketBatch = 10
-	// queuePart limits how far ahead a process reserves tickets (rights to dial once). A process with few backends
-	// reserves at most MaxWait/queuePart ahead. With queueHalf backends the limit is half of that, and so on, down to
+	// queuePart limits how far ahead a process reserves tickets (rights to dial once). Without backends the limit is
+	// MaxWait/queuePart, and queueHalf backends halve it. The limit falls further with more backends, but not below
 	// queueLeast, which uses the full rate. So processes with fewer backends go first.
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// youngTime is the first time after a process's start. In that time, a process with a backend leaves saved tickets
-	// (unused rights to dial) to processes that start with it, fewer and fewer of them.
+	// youngTime is the first time after a process's start, in which a process with a backend leaves saved tickets
+	// (unused rights to dial) to others. It leaves fewer and fewer to those that start at the same time.
 	youngTime = 10 * time.Second
 	// youngBatch is the number of tickets (rights to dial once) that a process reserves at once until youngTime after its
 	// start.
 	youngBatch = 4
 	// modestMost is the number of backends up to which a process reserves several tickets (rights to dial once)
-	// together. The ticket of the next backend is reserved by itself, after the first tickets of other processes. If a
-	// process sees a queue of tickets within youngTime, it waits until youngTime is over and the processes of that
-	// queue have dialled.
+	// together. The ticket of the next backend is reserved alone, after the first tickets of other processes. If a
+	// process sees a queue within youngTime, it waits until youngTime is over and that queue's processes have
+	// dialled.
 	//
-	// firstDial is the allowance for a dial and for two clocks, each misread by up to half a second. A young process
-	// that is not alone waits until there has been no queue for firstDial. If more processes start together than the
-	// burst has tickets, the wait wastes no part of the rate, because there is a queue.
+	// firstDial allows time for one dial, and for two clocks that are each misread by up to half a second. A young
+	// process that sees other processes waits until there has been no queue for firstDial. If more processes start
+	// together than the burst has tickets, there is a queue. So the wait wastes no part of the rate.
 	modestMost = 9
 	firstDial  = clockError + 500*time.Millisecond
 	// retryLeast and mostRefusals bound the pause after a refused reservation. A process waits until the queue is short
@@ -163,11 +163,11 @@ func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duratio
 	return false, wake
 }
 
-// nextReservation returns the reservation to make now, or the time to ask again. A reservation follows when the last
-// batch is used up, for at most as many dials as have slots.
+// nextReservation returns the reservation to make now, or nil and the time to call it again. A reservation is made
+// when the last batch is used up, for at most as many dials as have slots.
 //
-// A process without backends reserves one ticket however long the queue is. Other processes reserve only while the
-// queue is short. A process whose backends fail right after the dial may pass the queue once a heartbeat.
+// A process without backends may reserve one ticket however long the queue is. It may do so once a heartbeat,
+// because its backends may fail right after the dial. All other reservations wait until the queue is short.
 func (t *ticketLedger) nextReservation(now time.Duration, most, open int) (*storeCall, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {

@@ -9,11 +9,11 @@ import (
 
 // This file ends a failed attempt of a transaction at the backend and drops the server's answers, before a replay.
 
-// isAbandoned reports whether the turn was given up while the session waited for the backend. The client has the error,
-// and Sluice replays nothing.
+// isAbandoned reports whether Sluice gave the turn up while the session waited for the backend. The client has got an
+// error, and Sluice does not replay the transaction.
 func (t *turn) isAbandoned() bool { return t.attempt.originalError == nil }
 
-// isAttemptOver reports whether this attempt sends the backend nothing more: it has failed, or the turn was given up.
+// isAttemptOver reports whether Sluice sends nothing more in this attempt: it has failed, or Sluice gave the turn up.
 func (t *turn) isAttemptOver() bool { return t.rec.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's

@@ -22,8 +22,8 @@ import (
 //
 // Package retry bounds the logs of transactions and the answers that are withheld from the client.
 
-// memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A session
-// embeds it. Statement texts have their own account, which needs no Charge.
+// memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A
+// session embeds it. Statement texts are charged to another account, which needs no Charge.
 type memoryAccounts struct {
 	account        account.Client
 	settingsCharge account.Charge
@@ -93,7 +93,7 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	return nil
 }
 
-// pendingSettingsWeight returns the weight of a plan's SETs in the bound of pending replies. After 128 settings, or 2
+// pendingSettingsWeight returns the bytes that a plan's SETs count towards mostOwedBytes. After 128 settings, or 2
 // MiB, the session awaits the server's answer. So a pipeline cannot exceed checkSettingsMemory's bounds by much.
 func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {

@@ -22,7 +22,7 @@ type activeState struct {
 
 var activeStatePool = sync.Pool{New: func() any { return new(activeState) }}
 
-// activate gets activeState from the pool, so that the session can take turns. Every run starts with activate.
+// activate gets activeState from the pool, so that the session can take turns. Every session.run starts with it.
 func (s *session) activate() {
 	if s.activeState == nil {
 		s.activeState = activeStatePool.Get().(*activeState)

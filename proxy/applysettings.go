@@ -21,10 +21,10 @@ import (
 // have a common cause, so Sluice stops trying.
 const maxSettingLosses = 3
 
-// applySettings sets the session's settings on its backend, and awaits the answer, because the client's statements must
-// not run under other settings. If the backend is lost, the next one is used, since the lost one has no frame of the
-// client. After an error nothing of the turn has been sent, and the session's state fits the error. inBlock says that
-// Sluice itself has answered a BEGIN, which the server has not received.
+// applySettings sets the session's settings on its backend, and awaits the answer, because the client's statements
+// must not run under other settings. If the backend is lost, Sluice uses another one, since the lost one got no
+// frame of the client. After an error, Sluice has sent no frame of the turn, and has set the session's state.
+// inBlock says that Sluice itself has answered a BEGIN, which the server has not received.
 func (s *session) applySettings(inBlock bool) error {
 	e := lost
 	if inBlock {
@@ -60,8 +60,8 @@ func (s *session) applySettings(inBlock bool) error {
 	return s.failApplySettings(e, inBlock, refusal, err, clientErr)
 }
 
-// syncSettingsAndSchema applies the settings (syncSettings), then reads the schema if the backend may have a newer one
-// (refreshSchema). Sluice asks other questions before, since the server reports a schema change only once.
+// syncSettingsAndSchema applies the settings (syncSettings), then reads the schema if the backend may have a newer
+// one (refreshSchema). refreshSchema must come last, since the server reports a schema change only once.
 func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.Maps() {
 		return refusal, err
@@ -81,7 +81,7 @@ func isBackendUsableAfter(err error) bool {
 }
 
 // failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, and err is any
-// other error. If the backend was lost, the client gets clientErr. e is the session event to apply.
+// other error. If the backend was lost, the client gets clientErr. e is the event for applyEvent.
 func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// After a cancel, a timeout, a shutdown or an unreadable schema the backend is usable, if its answer is complete.
@@ -120,8 +120,8 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 }
 
 // restoreStartupSettings sets the client's startup values again after a RESET, before the client's next turn in the
-// block. No reply is pending between turns, so that Sluice can await the server's answer. The error is a lost backend,
-// or the server's refusal of a value. The refusal goes to the client, and the block has failed.
+// block. No reply is pending between turns, so that Sluice can await the server's answer. The error is a lostError,
+// or the server's refusal of a value. The caller sends the refusal to the client, and the block has failed.
 func (s *session) restoreStartupSettings() error {
 	sets := serversettings.StartupToRestore(&s.settings)
 	if len(sets) == 0 {
@@ -141,8 +141,8 @@ func (s *session) restoreStartupSettings() error {
 	return nil
 }
 
-// recordRestoredSettings records that a backend got the SETs in sets, which are not in the replay log. So the
-// transaction can no longer be replayed.
+// recordRestoredSettings records that Sluice sent the SETs in sets to a backend. They are not in the replay log. So
+// the transaction can no longer be replayed.
 func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	s.srv.settings.RenewParsing(&s.txParsing, s.settings.InForce, sets)
 	if s.tx.log != nil {
@@ -150,9 +150,9 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	}
 }
 
-// restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs before
-// the client's next frames, by a portal of Sluice. The client gets no replies. After nil the group continues. If the
-// RESET has failed, the client has the error, and the group's frames are dropped (t.skip).
+// restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs
+// before the client's next frames, by a portal of Sluice's own. The client gets no replies to them. If the RESET has
+// failed, the client has its error, and Sluice drops the group's other frames (t.skip).
 func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 		return err
@@ -161,8 +161,8 @@ func (s *session) restoreStartupInGroup() error {
 	return nil
 }
 
-// sendSilentSets sends SETs of Sluice's own before the client's next frames, by a portal of Sluice. A change without a
-// value is a RESET. The client gets no replies. Nothing is sent for no changes.
+// sendSilentSets sends SETs of Sluice's own before the client's next frames, by a portal of Sluice's own. A change
+// without a value is a RESET. The client gets no replies to them.
 func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 	for _, c := range sets {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
@@ -183,7 +183,7 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 }
 
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
-// since they would use the server's value. d has the statements that Sluice answers or changes, and may be nil.
+// since these would use the server's value. d says which statements Sluice answers or changes, and may be nil.
 func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
 	if len(plan.Statements) < 2 || s.dedicated {
 		return nil
@@ -196,9 +196,9 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 	})
 }
 
-// syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
-// share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. err may be a cancel
-// or timeout that stops the turn. In that case the settings are right, unless the backend is broken.
+// syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings
+// usually share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. If err is
+// a cancel or timeout that stops the turn, the backend has the settings, unless it is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
@@ -220,8 +220,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 }
 
 // sendSettings sends msg, a Query of SETs. It retries after a conflict, which a cluster returns if the backend's
-// catalog is old. If the server is too busy, it has not checked the settings. The backend then counts as lost, and err
-// is set beside refusal, unless the session is pinned to that backend.
+// catalog is old. A server that is too busy refuses settings without checking them. sendSettings then returns err
+// beside refusal, as for a lost backend, unless the session is pinned.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchangeInTurn
 	if s.pin.IsPinned() { // its backend is worth the wait

@@ -31,12 +31,12 @@ const (
 	// sweepsBeforePark is the number of sweeps (checks of all sessions) for which a session must be idle before it frees
 	// its goroutine again. Freeing costs some 10 µs, stack growth included, which is little at one query per 10 s.
 	sweepsBeforePark = 10
-	// refusalWriteTimeout bounds the write of the error to a refused connection, for which the next one waits.
+	// refusalWriteTimeout bounds the write of an error to a refused client, because other new clients wait for it.
 	refusalWriteTimeout = 5 * time.Millisecond
 )
 
-// clientConn is one connection of a client. Once the client has a session, only the sweeper (which checks idle
-// sessions) uses swept.
+// clientConn is one connection of a client. Once the client has a session, only the sweeper (which checks all
+// sessions) uses the field swept.
 type clientConn struct {
 	admission.Conn
 	swept sweepState

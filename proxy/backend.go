@@ -47,8 +47,8 @@ type backend struct {
 	trips trip.RoundTrips
 	// answerTimeout bounds how long the server may take to answer a request of Sluice itself.
 	answerTimeout time.Duration
-	// closingError is the reason that the server sent, between turns, for closing the connection. After it the server
-	// answers nothing, even if the connection stays open.
+	// closingError is the reason that the server sent, between turns, for closing the connection. After that message the
+	// server answers nothing, even if the connection stays open.
 	closingError error
 	// tag is the command tag of the server's last answer to a request of Sluice itself.
 	tag []byte
@@ -60,7 +60,7 @@ type backend struct {
 	// catalogCurrentAt is when the backend's catalog was last known to be current: its first lending to a session, or a
 	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
 	catalogCurrentAt time.Time
-	// txSchema is the schema as read within a transaction with DDL, in the transaction's epoch, or nil (readOwnSchema).
+	// txSchema is the schema that Sluice read within a transaction with DDL, or nil. See readOwnSchema.
 	txSchema *mapping.Snapshot
 	// groupOpen is set while the backend has frames of a client's Sync group outside a block. The next Sync or Query
 	// commits their effects, so that Sluice must not send one of its own.
@@ -84,8 +84,8 @@ func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	return b
 }
 
-// maxNotificationBytes bounds, in bytes, the notifications of a backend that wait for their client. PostgreSQL allows a
-// notification at most 8,000 bytes.
+// maxNotificationBytes bounds, in bytes, a backend's stored notifications, which its client gets with the next
+// output. PostgreSQL allows a notification at most 8,000 bytes.
 const maxNotificationBytes = 1 << 20
 
 var errTooManyNotifications = errors.New("more notifications came beside an answer to Sluice itself than are kept")
@@ -166,16 +166,16 @@ func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []
 }
 
 // exchangeUntil sends msg as exchange does, but stop can end the exchange early. exchangeUntil calls stop before
-// sending, whenever the read from the backend is woken, and at the time at (zero: never). It returns stop's error, and
-// the server's answer may still be on its way.
+// sending, whenever a deadline ends the read, and at the time at (zero: never). It returns stop's error, and the
+// server's answer may still be on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.doExchange(msg, func([]byte) {}, b.answerTimeout, at, stop)
 }
 
-// doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound). stop
-// may be nil. Only the clock and a dead network path end the exchange. A read deadline of the client's turn does not.
-// Parameters are recorded, notifications saved for the client, notices dropped. An answer that does not fit msg is an
-// error (silent.ExchangeCheck). After an error the round trip has no end, and the backend is broken.
+// doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound).
+// stop may be nil. The exchange also ends at a dead network path, but not at a read deadline of the client's turn. It
+// records parameters, saves notifications for the client, and drops notices. An answer that does not fit msg is an
+// error (silent.ExchangeCheck). After an error the round trip stays incomplete, and so the backend is broken.
 func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.groupOpen {
 		return nil, errOpenGroup
@@ -252,7 +252,7 @@ func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byt
 }
 
 // readAnswerFrame returns the next frame of the server's answer to a request of Sluice itself, valid until the next
-// read. If the read is woken before end (zero: no end), and look returns nil, the read continues.
+// read. If a deadline ends the read before end (zero: no end), and look returns nil, the read continues.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.NextHeader()

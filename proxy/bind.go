@@ -29,9 +29,9 @@ type pendingBind struct {
 	cursor *cursor
 }
 
-// handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of any
-// size pass unchanged. A returned error goes to the client. After an error, returned or already sent (t.skip), the Bind
-// may still be unread. The session then skips all frames up to the Sync.
+// handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of
+// any size pass unchanged. A returned error goes to the client. After an error, returned or already sent (t.skip),
+// the Bind may be unread, and the session skips to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
 		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
@@ -64,7 +64,7 @@ func (s *session) handleBind(total int) error {
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// A comment in the statement's text that opts out of replay takes effect at the Bind, not at the Parse.
+	// If a comment in the statement's text forbids replays, it takes effect at the Bind, not at the Parse.
 	s.tx.optOutOfReplay(b.cs.HasOptedOut())
 	if local {
 		return s.bindLocally(&b)
@@ -249,8 +249,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	return s.sendBind(b, st)
 }
 
-// planBind plans a Bind's statement by the schema of the backend that the session has now, and returns that plan. The
-// portal bound gets the plan. If the schema has become newer, planBind plans again. Errors include replanBind's.
+// planBind returns the plan of a Bind's statement by the schema of the backend that the session has now. It stores
+// the plan in the new portal, of which bound is a copy. If the schema has changed, planBind plans again.
 func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {
@@ -285,8 +285,8 @@ func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) 
 	}
 }
 
-// replanBind plans a Bind's statement again, by the schema that was read when the session got its backend. The portal
-// gets the new plan. The error is errSchemaChanged if the frame was already split by the old plan.
+// replanBind plans a Bind's statement again, by the schema that was read when the session got its backend. It stores
+// the new plan in the portal. The error is errSchemaChanged if Sluice has already split the frame by the old plan.
 func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	if err := s.replanByNames(b.cs); err != nil {
 		return nil, err
@@ -307,8 +307,8 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	return plan, nil
 }
 
-// sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is forwarded
-// as it arrives. The log then gets the frame's length first, and the bytes as they pass.
+// sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is
+// forwarded as it arrives. For it the log gets the frame's length first, and the bytes as they pass.
 func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1

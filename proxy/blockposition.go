@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds the session's position in its transaction, as package block follows it. In a turn, outcome has the
-// state after what was sent. Between two turns transaction.at has the state, plus a deferred BEGIN.
-// blockForNextStatement returns the state, including the transaction's modes.
+// This file finds the session's block.Block, its position in its transaction. In a turn, serverProgress.outcome has
+// that position after all sent frames. Between two turns transaction.at has it, without a deferred BEGIN.
+// blockForNextStatement returns the position, including the transaction's modes.
 
-// blockAtStatus returns the session's block if the backend has that transaction status and the turn has sent nothing.
+// blockAtStatus returns the session's block, given the transaction status. The turn must have sent nothing.
 func (t *turn) blockAtStatus(status byte) block.Block {
 	at := t.rec.tx.at
 	at.RecordReady(status)

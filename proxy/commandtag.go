@@ -16,8 +16,8 @@ import (
 // The server gets some statements as other statements: DELETE for TRUNCATE, a domain for an enum. The client and the
 // log get the command tag of the client's own statement (rewrite.Statement.ReplacementTag).
 
-// retagReply replaces the server's command tag of a statement that was sent as another one (ReplacementTag). A replay
-// needs this for settled turns too, since it compares tags that the client got.
+// retagReply replaces the server's command tag of a statement that was sent as another one (ReplacementTag). Replays
+// of finished turns use it too, because they compare the tags that the client got.
 type retagReply struct {
 	defaultHandler
 	plan *rewrite.Plan

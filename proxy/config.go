@@ -111,7 +111,7 @@ type Config struct {
 	// CommitGrace is how long a turn that may commit continues after its client has left. 0 means until the turn ends.
 	CommitGrace time.Duration
 
-	// MaxPins bounds the sessions that are pinned to a backend. Further sessions that need a pin get error 53300.
+	// MaxPins bounds the sessions with a pin (they retain one backend, for state on it). Others that need one get 53300.
 	MaxPins int
 	// CancelGrace is how long the server may take to stop a statement after a cancel, before Sluice discards the backend.
 	CancelGrace time.Duration
@@ -150,7 +150,7 @@ type Config struct {
 	// longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses queries on tables with mapped columns (bytea keys stored as text), if the planner maps none.
+	// WatchMapped refuses queries on tables with mapped columns (bytea keys stored as text), if mapping is off.
 	WatchMapped bool
 
 	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
@@ -180,8 +180,8 @@ type Config struct {
 	PlainConn bool
 }
 
-// hasDedicatedBackends reports whether each client has a dedicated backend from its startup on. On DSQL no client has.
-// With pairing session, a client of DSQL has one backend to its end, but Sluice emulates missing features.
+// hasDedicatedBackends reports whether each client has a dedicated backend from its startup on. On DSQL no client has
+// one. With pairing session, a client of DSQL has one backend to its end, but Sluice emulates missing features.
 func (c *Config) hasDedicatedBackends() bool { return c.Kind == Postgres && c.Pairing == Session }
 
 // disablesReplayFor reports whether transactions of a user's clients are never replayed.

@@ -11,13 +11,13 @@ import (
 // object that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement
 // still means the same. After SET search_path, only a backend that has the statement can tell.
 
-// errConstantsChanged refuses a statement that must be parsed again, if its constants would change their meaning.
+// errConstantsChanged refuses a statement if this backend must parse it again and would read its constants otherwise.
 var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
-// reuseParsedStatement does prepareForClient's work for a statement whose constants would change their meaning. Only a
-// statement that the backend has parsed before may run. From then on no other client uses the statement, since
+// reuseParsedStatement replaces prepareForClient for a statement whose constants a new Parse would read otherwise.
+// Only a statement that the backend has parsed before may run. From then on no other client uses the statement, since
 // PostgreSQL may parse it again under this client's settings. The transaction cannot be replayed, as no other backend
 // has the statement.
 func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has transaction control that Sluice answers itself. A BEGIN is answered at once, and sent before the first
-// statement that needs a server. Sluice also answers the end of a block that no server has seen. Sluice also answers
+// This file has transaction control that Sluice answers itself. Sluice answers a BEGIN at once, and sends it before
+// the first statement that needs a server. It also answers the end of a block that no server has seen. It answers
 // every statement in a block that failed without a server, or whose backend was lost (state failed).
 
 // mustAnswerInFailedBlock reports whether Sluice itself answers a query in a failed block. Sluice must if no server has
@@ -22,8 +22,8 @@ func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
 	return s.state == failed || s.chainsInFailedBlock(plan)
 }
 
-// answerInFailedBlock answers a Query in a block that failed in Sluice, not at the server, and AND CHAIN in any failed
-// block of DSQL. The end of the block succeeds. Other queries get an error. With nil the turn is over.
+// answerInFailedBlock answers a Query in a block that failed in Sluice, not at the server. On DSQL it answers AND
+// CHAIN in any failed block. The end of the block succeeds. Other queries get an error. After nil the turn is over.
 func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 	switch st := plan.SingleStatement(); {
 	case plan.Kind == rewrite.Empty:
@@ -80,8 +80,8 @@ func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
 	return errAborted
 }
 
-// errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed in Sluice, not at the server. There is
-// no savepoint (3B001), or the savepoints were on a lost backend (25P02). Emulated savepoints have another error.
+// errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed in Sluice, not at the server. It is
+// 25P02 if a lost backend had the block, otherwise 3B001. Emulated savepoints have another error.
 func (p *pairing) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 	if p.failedBegin == nil {
 		return errAborted
@@ -274,9 +274,9 @@ func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	return st.Tx.Verb.EndsBlock() || st.Tx.Verb == rewrite.RollbackTo
 }
 
-// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. The
-// next statement may then run outside the block, and SET TRANSACTION may change the BEGIN. JDBC sends BEGIN in the
-// first statement's group.
+// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol.
+// After that delay Sluice can run the next statement outside the block, and SET TRANSACTION can change the BEGIN.
+// JDBC sends BEGIN in the first statement's group.
 func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
 }

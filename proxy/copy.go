@@ -54,7 +54,7 @@ func (s *session) relayCopyIn() error {
 		if err != nil {
 			return err
 		}
-		// The server may have failed the COPY meanwhile. The client's frame then stays unread until the client has the error.
+		// If the server has failed the COPY meanwhile, the client's frame stays unread until the client has the error.
 		if !t.server.copying {
 			break
 		}
@@ -141,7 +141,7 @@ func errNotCopyFrame(typ byte) *wire.Error {
 	return &wire.Error{Code: "08P01", Message: fmt.Sprintf("unexpected message type 0x%02X during COPY from stdin", typ)}
 }
 
-// errSynchronizationLost ends the session of a client after a frame not allowed during COPY, after errNotCopyFrame.
+// errSynchronizationLost ends a session after errNotCopyFrame, the error of a frame that is not allowed during COPY.
 var errSynchronizationLost = &wire.Error{Fatal: true, Code: "08P01", Message: "terminating connection because protocol synchronization was lost"}
 
 // endOnProtocolError sends e, the error of a frame that is not allowed during COPY, and ends the session. PostgreSQL
@@ -154,8 +154,8 @@ func (s *session) endOnProtocolError(e *wire.Error) error {
 	return errSynchronizationLost
 }
 
-// fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when the
-// client has sent more, or when the turn is over (its COPY failed). They may have arrived during a write.
+// fillClientWhileRelaying waits for bytes of the client, and relays the backend's frames meanwhile. It returns when
+// the client has sent more bytes, perhaps during a write, or when the turn is over (its COPY failed).
 func (s *session) fillClientWhileRelaying() error {
 	c := &s.client
 	had := c.Buffered()
@@ -186,7 +186,7 @@ func (s *session) fillClientWhileRelaying() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		// A drain wakes idle sessions by the client's read deadline. Within a turn that deadline would end every read.
+		// A drain wakes sessions by a read deadline of the client's connection. Within a turn it would end every read.
 		c.Conn.SetReadDeadline(time.Time{})
 		if s.waits.IsCut() {
 			return errCut
@@ -306,7 +306,7 @@ func (s *session) dedicatedClosedError() error {
 	return fmt.Errorf("%w: %w", errServerGone, s.b.closingError)
 }
 
-// handleIdleLossBy handles the loss of an idle backend. said is the reason that the server gave, or nil.
+// handleIdleLossBy handles the loss of an idle backend. said is the server's reason for closing it, or nil.
 func (s *session) handleIdleLossBy(said *serverFatalError) error {
 	if said == nil {
 		return s.handleIdleLoss()

@@ -41,15 +41,15 @@ type cursor struct {
 	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
-// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, the rows are stored there and
-// the client gets none. The replay log has it too, since a replay stores the rows again.
+// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, Sluice stores the rows there
+// and the client gets none. The replay log has the cursorFetch too, since a replay stores the rows again.
 type cursorFetch struct {
 	move  bool
 	limit uint32
 	into  *stored.Cursor
 }
 
-// cursorByFrames handles a statement about cursors. The server refuses a statement with a refusal.
+// cursorByFrames handles a statement about cursors that has no Refusal. The server refuses the others.
 var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statement) bool { return st.Refusal == nil },
 	query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
@@ -59,8 +59,8 @@ var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Stat
 	return st.Refusal == nil && (len(s.portals.named) > 0 || len(s.stored.byName) > 0) && s.txStatus() != 'E'
 }, query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
-// runCursorQuery runs a simple Query of one statement about cursors. After nil the turn is over. During the run t.ended
-// is false (more frames may follow). As in a Sync group, an error skips to a Sync, which endSimpleQuery sends.
+// runCursorQuery runs a simple Query of one statement about cursors. If the result is nil, the turn is over. During
+// the run t.ended is false (more frames may follow). After an error the server skips to the Sync of endSimpleQuery.
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
 	if t.server.internalTx.on { // the tag would precede the COMMIT of the write
@@ -71,8 +71,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 	if t.request.ended = true; err != nil {
 		return err
 	}
-	// After an error the server skips frames up to the Sync that endSimpleQuery sends, so that the turn need not skip any.
-	// If the error has cost the session its backend, endSimpleQuery sends nothing.
+	// After an error the server skips frames up to the Sync that endSimpleQuery sends, so that the turn need not skip
+	// any. If the session lost its backend by the error, endSimpleQuery sends nothing.
 	t.server.skip = false
 	return s.endSimpleQuery()
 }
@@ -102,7 +102,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns why, a DECLARE's error, unless the server refuses the query. PostgreSQL reports that first.
+// failDeclare returns the error why of a DECLARE. If the server refuses the query, the client gets only that error.
 func (s *session) failDeclare(cs *statement.Client, why *wire.Error) error {
 	if err := s.admitPlan(cs.Template.Plan); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (s *session) failDeclare(cs *statement.Client, why *wire.Error) error {
 // noParameters is the part of a Bind between its names and its result formats if the statement has no parameters.
 var noParameters = []byte{0, 0, 0, 0}
 
-// declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of its query, values is the
-// Bind's parameters, and simple means a simple Query. A returned error goes to the client, unless the client has the
-// server's already (t.skip). Only Sluice has the names of stored cursors, and reports a duplicate last.
+// declareCursor opens a cursor in a block, or one WITH HOLD outside. cs is the statement of the cursor's query,
+// values are the Bind's parameters, and simple means a simple Query. If t.skip is set, the client already has the
+// server's error. Only Sluice has the names of stored cursors, and reports a duplicate last.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client, values []byte, simple bool) error {
 	switch {
 	case s.stored.byName[c.Name] != nil:
@@ -144,8 +144,8 @@ func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client
 
 var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
-// bindCursor binds a cursor's portal. The client gets no BindComplete. bindOnBackend does the other steps as for a
-// client's Bind, and finds out whether the query may write.
+// bindCursor binds a cursor's portal, by bindOnBackend as for a Bind of the client. The client gets no BindComplete.
+// bindOnBackend also finds out whether the cursor's query may write.
 func (s *session) bindCursor(name string, c *cursor) error {
 	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
 	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
@@ -212,8 +212,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	if err != nil {
 		return err
 	}
-	// No round trip is needed. A cursor that Sluice has recorded is open at the server, unless a pending reply is an error.
-	// Then the server skips the frames of this FETCH, MOVE or CLOSE too.
+	// No round trip is needed. A cursor that Sluice has recorded is open at the server. If a pending reply is an error,
+	// the server skips the frames of this FETCH, MOVE or CLOSE too.
 	switch c.Verb {
 	case rewrite.CloseCursor:
 		if err := s.closeCursor(c.Name); err != nil {
@@ -254,8 +254,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	return nil
 }
 
-// markFetchReply marks a pending reply as the answer to run, a FETCH or MOVE. For any other Execute, run is nil. Rows
-// that the client does not get are read one by one.
+// markFetchReply marks the pending reply o as the answer to a FETCH or MOVE, run. For any other Execute, run is nil.
+// If the client does not get the rows, Sluice reads them one by one.
 func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
 		return
@@ -272,9 +272,9 @@ func (t *turn) describeCursor(name string, p portal) {
 	t.addToBatch(frame)
 }
 
-// setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal again,
-// if no row was read and the transaction has written nothing since. Otherwise the error is errCursorFormats. A returned
-// error goes to the client, unless the client has the server's already (t.skip).
+// setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal
+// again. After a FETCH, or a later write of the transaction, it returns errCursorFormats. If t.skip is set, the
+// client already has an error of the server.
 func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals.named[name]
 	switch c := p.cursor; {
@@ -291,8 +291,8 @@ func (s *session) setCursorFormats(name string, formats []byte) error {
 	return s.bindCursor(name, &again)
 }
 
-// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to a savepoint would open an older
-// cursor again, so Sluice first records that the portal was used.
+// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to an earlier savepoint would
+// have to reopen the cursor, so Sluice first records that the portal was used.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -330,7 +330,7 @@ func (s *session) closeAllCursors() error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "CLOSE CURSOR ALL"))
 }
 
-// cursorReply handles the server's answer to FETCH, MOVE, or the storing of a cursor's rows.
+// cursorReply handles the server's answer to a FETCH or MOVE, or to an Execute whose rows Sluice stores.
 type cursorReply struct {
 	run *cursorFetch
 }
@@ -352,8 +352,8 @@ func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return swallow, nil
 }
 
-// completeFetch completes FETCH or MOVE at the server's last frame. The client gets the count of rows. More rows than
-// the limit mean an error of the server, since the next FETCH would miss them.
+// completeFetch completes FETCH or MOVE at the server's last frame. The client gets the count of rows. If the server
+// sends more rows than the limit, that is an error, since the next FETCH would miss them.
 func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame []byte) error {
 	run, rows := c.run, s.t.server.rows
 	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {

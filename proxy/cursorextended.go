@@ -28,8 +28,8 @@ type boundDeclare struct {
 	values []byte           // as in cursor
 }
 
-// checkParse checks whether a query may be prepared under a name. For a DECLARE it returns the template of the cursor's
-// query, and the cursor. After an error, which goes to the client, the name is unused.
+// checkParse checks whether the client may prepare a query under a name. For a DECLARE it returns the template of
+// the cursor's query, and the cursor. The caller sends an error to the client, and does not use the name.
 func (s *session) checkParse(name []byte, tmpl *statement.Template, oids []byte) (*statement.Template, *rewrite.CursorStatement, error) {
 	if err := s.checkStatementName(name); err != nil {
 		return nil, nil, err
@@ -49,7 +49,7 @@ func (s *session) checkParse(name []byte, tmpl *statement.Template, oids []byte)
 }
 
 // recordDeclare records that the statement name, prepared from sql, is a DECLARE. c is nil for other statements. A
-// comment before the cursor's query that opts out of replay counts too.
+// comment in sql that forbids replays counts for the cursor's query too.
 func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []byte) {
 	if c != nil {
 		cs := s.statements.Find(name)
@@ -65,7 +65,7 @@ func (s *session) declaredCursor(plan *rewrite.Plan) *rewrite.CursorStatement {
 	return nil
 }
 
-// saveDeclare returns a copy of the whole Bind of a DECLARE. It returns nil for other statements.
+// saveDeclare returns a copy of a DECLARE's statement and Bind parameters. It returns nil for other statements.
 func (b *pendingBind) saveDeclare() *boundDeclare {
 	if b.cs.Declares == nil {
 		return nil
@@ -100,8 +100,8 @@ func (s *session) executeDeclare(name []byte, p portal) error {
 	return nil
 }
 
-// executeCursor runs the Execute of FETCH, MOVE, CLOSE or CLOSE ALL with a row limit (0: none). A FETCH with a limit is
-// refused. PostgreSQL would move the cursor by the whole FETCH, and return the other rows at the next Execute.
+// executeCursor runs the Execute of FETCH, MOVE, CLOSE or CLOSE ALL with a row limit (0: none). A FETCH with a limit
+// is refused. PostgreSQL would move the cursor by the whole FETCH, and return the rest at the next Execute.
 func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uint32) error {
 	c := st.Cursor
 	switch {
@@ -118,9 +118,9 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	return nil
 }
 
-// bindFetch records the result formats in a Bind of FETCH, and changes the cursor to them. The client may describe the
-// portal before its Execute. rest is the Bind after its names. A returned error goes to the client, unless the client
-// has the server's already (t.skip).
+// bindFetch records the result formats in a Bind of FETCH, and at once changes the cursor to them. The client may
+// describe the portal before its Execute. rest is the Bind after its names. If t.skip is set, the client already has
+// an error of the server.
 func (s *session) bindFetch(p *portal, rest []byte) error {
 	c := p.plan.SingleStatement().Cursor
 	if c == nil || c.Verb != rewrite.FetchCursor {
@@ -136,9 +136,9 @@ func (s *session) bindFetch(p *portal, rest []byte) error {
 	return s.setCursorFormats(c.Name, p.formats)
 }
 
-// describeLocally describes a statement or portal that Sluice answers, with result formats. Sluice describes the rows
-// of a stored cursor, the server the rows of any other. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
-// where only its Execute fails.
+// describeLocally describes a statement or portal that Sluice answers, with result formats. Sluice describes the
+// rows of a stored cursor, the server those of any other cursor. FETCH from an unknown cursor returns no rows, as in
+// PostgreSQL, where only its Execute fails.
 func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	c := plan.SingleStatement().Cursor
 	if c != nil && c.Verb == rewrite.FetchCursor && s.stored.byName[c.Name] != nil {
@@ -154,15 +154,15 @@ func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
 	return nil
 }
 
-// describeDeclare describes a prepared DECLARE, which has the query's parameters and returns no rows. The server
-// describes the query to Sluice alone. As the client sees no columns, they may change later
-// (statement.Client.described).
+// describeDeclare describes a prepared DECLARE, which has the query's parameters and returns no rows. The client
+// does not get the server's description of the query. So the query's columns may change later
+// (statement.Client.Described).
 func (s *session) describeDeclare(cs *statement.Client) error {
 	cs.Template = cs.Template.CurrentForm()
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// A replay because of earlier frames of the Sync group does not repeat Sluice's Describe. This loop repeats it.
+	// If earlier frames of the Sync group cause a replay, it does not repeat Sluice's Describe, but this loop does.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.prepareForClient(cs)
@@ -181,8 +181,8 @@ func (s *session) describeDeclare(cs *statement.Client) error {
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// replaceError adds a hint to the error 0A000 of an Execute with a row limit. Once the cluster has suspended a portal,
-// no hint is added, since the error then comes from the query itself.
+// replaceError adds a hint to the error 0A000 of an Execute with a row limit. It adds no hint once the cluster has
+// suspended a portal, since the query itself then causes the error.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil

@@ -72,7 +72,7 @@ const (
 )
 
 // stoppableServer implements ddl.DatabaseServer on the session's backend. Its errors are a server's refusal, a cancel
-// or timeout of the turn, errClientGone, and *lostError. The backend is idle only after a refusal.
+// or timeout of the turn, errClientGone, and *lostError. Of these, only a refusal leaves the backend idle.
 type stoppableServer struct{ s *session }
 
 func (d stoppableServer) RefusalFrom(err error) *wire.Error { return refusalFrom(err) }

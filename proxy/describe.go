@@ -35,7 +35,7 @@ func (s *session) handleDescribe(frame []byte) error {
 	if err := s.replanByNames(cs); err != nil {
 		return err
 	}
-	// A query that Sluice now sends as two statements is described in that form.
+	// Sluice may now send the query as two statements. It describes the query in its current form.
 	cs.Template = cs.Template.CurrentForm()
 	plan := cs.Template.Plan
 	here := s.state == failed || s.canAnswerPlan(plan) || s.hasEmulatedSavepoint(plan)
@@ -66,8 +66,8 @@ func (s *session) handleDescribe(frame []byte) error {
 	return s.describeStatement(cs)
 }
 
-// describePortal describes a portal. A portal that Sluice has not recorded, such as that of a cursor in SQL, may exist
-// on the server, which is then asked.
+// describePortal describes a portal. A portal that Sluice has not recorded, such as an SQL cursor's, may exist on the
+// server, so Sluice asks the server.
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.portals.find(name)
 	switch {
@@ -185,15 +185,15 @@ func (s *session) describeOnBackend(cs *statement.Client, st *statement.Server) 
 }
 
 // waitingParse is a Parse whose ParseComplete waits for the Describe after it. Drivers prepare by a Parse and a
-// Describe, and drop the name if Describe fails. The client then gets one error, and prev gets the name again.
+// Describe, and drop the name if Describe fails. In that case the client gets one error, and prev has the name again.
 type waitingParse struct {
 	waits bool
 	name  string
 	prev  *statement.Client
 }
 
-// parseDescribeReply handles the answer to a Describe whose Parse has a waiting ParseComplete. The ParameterDescription
-// waits too, unless it is too long for a buffer, so that the client gets three frames or none.
+// parseDescribeReply handles the answer to a Describe if Sluice still withholds the ParseComplete before it. It
+// withholds a ParameterDescription too, unless that exceeds a buffer. So the client gets all three frames or none.
 type parseDescribeReply struct{ defaultHandler }
 
 func (parseDescribeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
@@ -240,8 +240,8 @@ func (l *link) releaseParseComplete() error {
 	return err
 }
 
-// undoWaitingParse undoes a Parse whose Describe failed. The name means its earlier statement again. The client gets
-// one error for the Parse and the Describe.
+// undoWaitingParse undoes a Parse whose Describe failed. The name means the client's earlier statement again. The
+// client gets one error for the Parse and the Describe.
 func (s *session) undoWaitingParse() {
 	if s.t.request.parsed.waits {
 		s.statements.Set(&s.memory.account, s.t.request.parsed.name, s.t.request.parsed.prev)

@@ -20,12 +20,12 @@ import (
 )
 
 // This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
-// remember rows that it read there. So they must be the same in the snapshot of the transaction that commits, but the
-// part's writes must not be made. saveDiscardedPart saves a log of the part and of everything before it, until the
+// remember rows that it read in that part. So the rows must be the same in the snapshot of the transaction that
+// commits. The part's writes must not be made. saveDiscardedPart saves a log of the part and all before it until the
 // transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
-// (verifyDiscardedParts). The answers were then the same both before and after the transaction's snapshot.
+// (verifyDiscardedParts). If they agree, they were the same before and after the transaction's snapshot.
 
-// A replay of a transaction with discarded parts has these steps:
+// If ROLLBACK TO has discarded parts of a transaction, a replay of the transaction has these steps:
 //
 //	reborrowBackend       acquires the session's backend, idle, with the session's settings
 //	borrowVerifyBackend   acquires a second backend, the witness, likewise
@@ -39,11 +39,11 @@ import (
 // need no second version. As in any replay of settled turns, the client's settings and names stay unchanged.
 
 // verifyBackendWait bounds the wait for a second backend while the session holds its own. Several sessions that each
-// hold one backend would otherwise wait forever. After it, the session returns its backend and begins again.
+// hold one backend would otherwise wait forever. After this time the session returns its backend and begins again.
 const verifyBackendWait = time.Second
 
 // verifyTimeLimit bounds how long a replay verifies the parts that ROLLBACK TO has discarded. On a server with row
-// locks the parts could wait for the transaction, which waits for them.
+// locks, the part could wait for the transaction, and the transaction for the part.
 const verifyTimeLimit = 20 * time.Second
 
 // saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard. A
@@ -52,7 +52,7 @@ func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
 	blind := func(turn int) bool { return turn >= from && !s.t.rec.turnObservesData(turn) }
-	// Last turns of the discarded part that say nothing about data, such as a failed INSERT (23505), are not verified.
+	// Sluice does not verify last turns of the part that say nothing about data, such as a failed INSERT (23505).
 	last := l.TurnCount()
 	for last > from && blind(last-1) {
 		last--
@@ -108,7 +108,7 @@ func isUnparsedFrame(f *retry.LoggedFrame[logEntry]) bool {
 	return plan != nil && plan.Kind == rewrite.Unknown
 }
 
-// closeDiscardedParts closes the logs of parts that ROLLBACK TO has discarded. Every end of a transaction calls it.
+// closeDiscardedParts closes the logs of parts that ROLLBACK TO has discarded. It runs whenever a transaction ends.
 func (sp *savepointState) closeDiscardedParts() {
 	for _, part := range sp.parts {
 		part.Close()
@@ -116,9 +116,9 @@ func (sp *savepointState) closeDiscardedParts() {
 	sp.parts = nil
 }
 
-// borrowVerifyBackend acquires a second backend for a replay, to verify parts that ROLLBACK TO has discarded. If again
-// is false there is no replay, for the reason in t.refusal. If all backends are lent, the session returns its own and
-// acquires two later. Otherwise several sessions could each hold one backend and wait forever for a second.
+// borrowVerifyBackend acquires a second backend for a replay, to verify parts that ROLLBACK TO has discarded. again
+// is false if there is no replay, because of t.attempt.refusal. If all backends are lent, the session returns its
+// own and acquires two later. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
 	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
@@ -143,8 +143,8 @@ func (s *session) borrowVerifyBackend() (again bool, err error) {
 	}
 }
 
-// pauseWithoutBackend pauses after the session has returned its backend, so that another session gets that backend. The
-// error is the reason to stop the turn. The replay's policy does not count the pause.
+// pauseWithoutBackend pauses after the session has returned its backend, so that another session gets that backend.
+// The error is the reason to stop the turn. The pause is not one of the replay's policy.
 func (s *session) pauseWithoutBackend(d time.Duration) error {
 	ctx, over := s.waitContext(time.Now().Add(d), lookEvery)
 	defer over()
@@ -177,8 +177,8 @@ func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	}
 }
 
-// swapBackend changes the session's backend to b, which may be nil, and returns the earlier one. Cancels and deadlines
-// then apply to b. The caller must bring the earlier backend back: no other reference to it exists.
+// swapBackend changes the session's backend to b, which may be nil, and returns the earlier one. From then on,
+// cancels and deadlines apply to b. The caller must bring the earlier backend back: no other reference to it exists.
 func (l *link) swapBackend(b *backend) (was *backend) {
 	was = l.b
 	if l.b = b; b == nil {
@@ -189,8 +189,8 @@ func (l *link) swapBackend(b *backend) (was *backend) {
 	return was
 }
 
-// returnVerifyBackend returns the second backend of a replay, the witness, if there is one. It discards a witness in a
-// transaction, which remains if the session ends within a discarded part.
+// returnVerifyBackend returns the second backend of a replay, the witness, if there is one. It discards the witness
+// if that is in a transaction, because the session ended during verifyPart.
 func (s *session) returnVerifyBackend() {
 	if s.witness == nil {
 		return
@@ -205,8 +205,8 @@ func (s *session) returnVerifyBackend() {
 	s.swapBackend(own)
 }
 
-// verifyDiscardedParts replays the parts that ROLLBACK TO has discarded on the second backend, after all settled turns
-// of the transaction. A cancel that came before ends the attempt. If a part's answers differ, the attempt fails.
+// verifyDiscardedParts replays on the witness, the second backend, the parts that ROLLBACK TO has discarded. It runs
+// after the finished turns. An earlier cancel ends the attempt. If a part's answers differ, the attempt fails.
 func (s *session) verifyDiscardedParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {
@@ -226,7 +226,7 @@ func (s *session) verifyDiscardedParts() error {
 	s.tx.whole = s.tx.log
 	own := s.swapBackend(s.witness)
 	s.witness = nil
-	// The time limit for discarded parts matters only on servers with row locks. The client's own timeout still applies.
+	// The time limit for the parts matters only on servers with row locks. The client's own timeout still applies.
 	t.clock.SetDeadline(interrupt.Earlier(deadline, time.Now().Add(verifyTimeLimit)))
 	s.waits.Arm()
 	var err error
@@ -241,7 +241,7 @@ func (s *session) verifyDiscardedParts() error {
 		s.dropBackend(reservoir.Unclean)
 		return err
 	}
-	// All discarded parts were verified, or one failed. The transaction's replay goes on, or fails for the same reason.
+	// All parts were verified, or one failed. So the transaction's replay goes on, or fails for the same reason.
 	s.witness = s.swapBackend(own)
 	s.tx.log, s.tx.whole = s.tx.whole, nil
 	ended, failed := t.attempt, t.rec.phase == phaseAborting
@@ -275,7 +275,7 @@ func (s *session) forceSnapshot() error {
 
 // verifyPart replays a part that ROLLBACK TO has discarded, and rolls it back. The session's log is the part's log.
 // After nil the second backend is idle, or the attempt has failed, as after a loss of that backend. After a schema
-// conflict the same backend runs the part again. That backend has the new catalog now; another idle backend may not.
+// conflict the same backend runs the part again. It has the new catalog now, which other backends may lack.
 func (s *session) verifyPart() error {
 	for {
 		if err := s.tryVerifyPart(); err != nil || s.t.isAbandoned() {
@@ -325,7 +325,7 @@ func (s *session) tryVerifyPart() error {
 		diff := s.tx.log.Difference()
 		t.attempt.discardedDiff = &discardedDiff{diff: diff, drew: s.t.rec.mayRegenerateValues(diff)}
 	}
-	// A discarded part is ended like a failed attempt: the session reads the remaining answers, then sends ROLLBACK.
+	// The part ends like a failed attempt: the session reads the remaining answers, and then sends ROLLBACK.
 	phase, refusal := t.rec.phase, t.attempt.refusal
 	t.rec.phase = phaseAborting
 	if err := s.abortAttempt(); err != nil || t.isAbandoned() {

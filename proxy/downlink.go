@@ -58,7 +58,7 @@ func (s *session) failUnsentTurn() error {
 }
 
 // awaitPendingReplies relays answers, in the middle of a turn, until no reply is pending. If the backend is lost and
-// the transaction can be replayed, the turn continues with a new backend. Any other loss is the error.
+// the transaction can be replayed, the turn continues with a new backend. Any other loss is returned as an error.
 func (s *session) awaitPendingReplies() error {
 	for {
 		err := s.drainReplies()
@@ -144,9 +144,9 @@ type relaySpan struct {
 	noted int // end of the bytes that the log has
 }
 
-// relayBuffered handles the frames in the backend's buffer. Adjacent frames for the client are written from the buffer
-// at once. Others are gathered in the down batch. It stops when the turn is over, when the server waits for COPY data,
-// and at an incomplete frame. An error is a lost backend, or ends the session.
+// relayBuffered handles the frames in the backend's buffer. Adjacent frames for the client are written from the
+// buffer at once. Other output is gathered in turn.down. It stops when the turn is over, when the server waits for
+// COPY data, and at an incomplete frame. An error is a lost backend, or ends the session.
 func (s *session) relayBuffered() error {
 	t := s.t
 	src := &s.b.src
@@ -248,9 +248,9 @@ func (s *session) passFramesBefore(r *relaySpan, err error) error {
 	return cmp.Or(s.recordRows(r), s.passRelaySpan(r), err)
 }
 
-// relayFrame handles one frame of the backend, complete or longer than a buffer. The replay log first gets the rows
-// before the frame. If the client gets the frame, or has it already (in a replay), so does the log. Then Sluice's own
-// answers that are next in the queue are sent.
+// relayFrame handles one frame of the backend, complete or longer than a buffer. It first logs the rows before the
+// frame, for a replay. It also logs the frame, unless Sluice hides it from the client. Finally it sends Sluice's own
+// answers that are next in the queue.
 func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 	t := s.t
 	src := &s.b.src
@@ -297,8 +297,8 @@ func (s *session) relayFrame(r *relaySpan, typ byte, total int) error {
 // errorHead is how many bytes of a long ErrorResponse or NoticeResponse must arrive before Sluice handles the frame.
 const errorHead = 1 << 10
 
-// isPlainReply reports whether a frame of this type only advances the pending replies. Then no output precedes the
-// frame, and Sluice can send it together with the frames before it.
+// isPlainReply reports whether a frame of this type only advances the pending replies. If so, no output of Sluice's
+// own precedes it, and Sluice can send it together with the frames before it.
 func isPlainReply(typ byte) bool {
 	switch typ {
 	case wire.CommandComplete, wire.BindComplete, wire.RowDescription, wire.ReadyForQuery, wire.ParseComplete, wire.NoData:

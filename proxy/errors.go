@@ -13,8 +13,8 @@ import (
 )
 
 // This file has the errors and warnings that Sluice sends to clients from several places. If PostgreSQL has the same
-// error, code and text are PostgreSQL's. Errors of a single place are declared there, such as errOtherReading and
-// errLocalSettingQueried.
+// error, code and text are PostgreSQL's. An error of a single place, such as errOtherReading, is declared at that
+// place.
 
 // Errors for clients. The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn,
 // and database/sql then sends an autocommit statement again. After 08007 that could apply the statement twice.
@@ -99,9 +99,9 @@ func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
-// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not parse
-// either. No part of the query has run then. The result is false for an error in a query inside a function, which has a
-// context or an internal query.
+// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not
+// parse either. If so, no part of the query has run. The result is false for an error in a query inside a function,
+// which has a context or an internal query.
 func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 	plan := head.plan
 	if head.kind == wire.Parse && head.tmpl != nil {

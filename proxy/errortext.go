@@ -100,9 +100,9 @@ func isUnknownFunction(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == unknownFunction
 }
 
-// rewriteErrorFields returns the server's error with a mapped position (if moved), the client's column names (by
-// dress), and hint unless "". A position outside the client's text is left out. Other fields do not change. For a
-// malformed error the result is nil.
+// rewriteErrorFields returns the server's error with the client's column names (by dress), and hint unless "". If
+// moved is set, it maps the position to the client's text, or drops it if the client's text has none. Other fields
+// do not change. For a malformed error the result is nil.
 func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress mappederror.Renamer) []byte {
 	out := mappederror.AppendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {
@@ -125,8 +125,8 @@ func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint strin
 	return append(wire.AppendHeader(nil, wire.ErrorResponse, len(out)), out...)
 }
 
-// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's text
-// has no such place. Positions count characters from 1. The server may have got a two-statement form.
+// clientPosition maps a position in the text that the server got to the client's text. ok is false if the client's
+// text has no such place. Positions count characters from 1. The server may have got two queries for one.
 func (o *pendingReply) clientPosition(n int) (mapped int, ok bool) {
 	plan, split := o.sentPlan()
 	switch {
@@ -160,8 +160,8 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) mappederr
 	return d
 }
 
-// clientNoticeFor returns the notice that the client gets instead of the server's, with the client's names of mapped
-// columns. nil means that the client gets the server's notice.
+// clientNoticeFor returns the notice that the client gets instead of the server's. It has the client's names of
+// mapped columns (bytea keys stored as text). nil means that the client gets the server's notice.
 func (s *session) clientNoticeFor(frame []byte) []byte {
 	if s.t.owed.empty() || s.t.rec.phase != phaseLive {
 		return nil

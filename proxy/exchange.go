@@ -53,7 +53,7 @@ func (s *session) runTurnSteps(step func() error) error {
 				err = s.pinLostError()
 			}
 			if err == nil && s.t.server.skip && !s.t.settled {
-				// The client may wait for the error, if it has sent a Flush.
+				// A client that has sent a Flush may wait for the error before it sends more.
 				if err = s.handleFlush(); err != nil {
 					if err = s.handleTurnError(err); err == nil && !s.t.settled {
 						err = s.flushToClient()
@@ -84,8 +84,8 @@ func (s *session) runTurnSteps(step func() error) error {
 }
 
 // handleTurnError sends the client an error, or replaces a lost backend, and returns nil. If the session must end,
-// handleTurnError returns the error. The loop is needed because another backend may be lost meanwhile. A loss without a
-// backend ends the session.
+// handleTurnError returns the error. The loop is needed because the new backend may be lost too. If the session has
+// no backend, a lostError ends it.
 func (s *session) handleTurnError(err error) error {
 	gone, lost := errors.AsType[*lostError](err)
 	if out, told := errors.AsType[*wire.Error](err); told && !lost && !out.Fatal {
@@ -101,8 +101,8 @@ func (s *session) handleTurnError(err error) error {
 	return err
 }
 
-// handleNextFrame handles the client's next frame. If the transaction has failed at the backend, handleNextFrame first
-// tries a replay. The frame is then handled within the new attempt.
+// handleNextFrame handles the client's next frame. If the transaction has failed at the backend, handleNextFrame
+// first tries a replay, and handles the frame within the new attempt.
 func (s *session) handleNextFrame() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles Parse and Execute of the extended protocol. Bind is in bind.go, Describe in describe.go, Close in
-// portal.go. templates.go chooses the template (the plan and the form to send) of a query.
+// This file handles Parse and Execute of the extended protocol. Bind is in bind.go, Describe in describe.go, Close
+// in portal.go. templates.go chooses a query's template (its plan, and the text for the server).
 
 // handleParse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if
 // it runs the statement itself, or if a server has accepted the query since the last schema change. A returned error
@@ -63,7 +63,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.Plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.Plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// A Parse at the server makes earlier writes of the Sync group visible. bumpCommandCounter has the same effect.
+		// A Parse makes earlier writes of the Sync group visible to later statements, as does bumpCommandCounter.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.request.parsed = waitingParse{waits: true, name: string(name), prev: prev}
@@ -123,9 +123,9 @@ func (s *session) parseBeforeDescribe(name []byte, tmpl *statement.Template, dec
 }
 
 // parseOnServer sends a Parse to the server and returns the template that was parsed, which may differ from tmpl. It
-// borrows a backend first, and does not wait for the answer. If the server refuses the query, the client's name is
-// undone. declared is the cursor whose query is tmpl, or nil. If waits is set, the client gets the ParseComplete with
-// the next description, and a replay sends the Describe for both.
+// borrows a backend first, and does not wait for the answer. If the server refuses the query, Sluice later removes
+// the client's name. declared is the cursor whose query is tmpl, or nil. If waits is set, the client gets the
+// ParseComplete with the next description, and the replay log has only the Describe.
 func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.CursorStatement, waits bool) (*statement.Template, error) {
 	if err := s.ensureBackend(); err != nil {
 		return nil, err
@@ -172,8 +172,8 @@ func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite
 }
 
 // nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
-// number of the delivery that answers the Parse. After an error of this Parse or an earlier frame, prev gets the name
-// again.
+// number of the write to the client that answers the Parse. If this Parse or an earlier frame fails, prev gets the
+// name again.
 func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *statement.Client, since uint64) {
 	if !s.t.request.parsed.waits {
 		s.t.rec.logUndo(string(name), prev)
@@ -267,9 +267,9 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 	return s.awaitExecuteAnswer(&p, revives)
 }
 
-// awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed block.
-// Later frames of the Sync group depend on the answer. revives means that the statement ends a failed block, or returns
-// to a savepoint in that block.
+// awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed
+// block. Later frames of the Sync group depend on the answer. revives means that the block has failed, and that the
+// statement ends it or returns to a savepoint.
 func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	if err := s.flushAndRelay(); err != nil || !revives || s.t.server.skip {
 		return err
@@ -282,8 +282,8 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	return nil
 }
 
-// recordPortalRun records what a portal's coming run may change: how later queries are parsed, possible commits, and
-// the replay log. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
+// recordPortalRun records, before a portal runs, whether it may change how later queries are parsed, or may commit.
+// It logs the Execute. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
 func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))

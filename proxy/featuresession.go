@@ -48,8 +48,8 @@ func (f featureSession) Names() (*schema.NameResolver, error) { return f.s.names
 func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(frames...) }
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
-// NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait. The call of
-// Begin is needed because the end of an earlier nested turn ended the cancellable part.
+// NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait. NextFrame
+// calls Waits.Begin, because the end of an earlier nested turn has switched cancels off.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.waits.Begin(f.s.settings.StatementTimeout())
 	defer f.beginFeatureRead()()
@@ -79,8 +79,8 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// ReadPayload passes a frame to take, in pieces. While midClient is set, the client's unread bytes begin inside a
-// frame, which nested turns must know.
+// ReadPayload calls take with a frame's payload, piece by piece. While midClient is set, the client's next bytes are
+// the rest of a frame, which nested turns must know.
 func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

@@ -12,24 +12,24 @@ import (
 // (waitAtGate). Package retry has the queues. waitBeforeReplay makes a replay wait in its queue. trackOperationName
 // names the transaction in metrics.
 
-// waitAtGate waits at the gate (the queue for contended rows) before a statement is sent. sql and params are the text
-// and parameters for the server. The transaction's key is set by its first statement that locks or changes existing
-// rows. If a replay with the same key holds the gate, the transaction waits, because a snapshot taken now would be out
-// of date after the replay. On an error the statement must not be sent.
+// waitAtGate waits at the gate (the queue for contended rows) before a statement is sent. sql and params are the
+// text and parameters for the server. The transaction's key is set by its first statement that locks or changes
+// existing rows. During a replay with the same key the transaction waits, because a snapshot taken now would be out
+// of date after it. After an error the statement must not be sent.
 func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.txStatus() == 'E' {
 		return nil
 	}
 	s.tx.key, s.tx.keyed = retry.NewContentionKey(r.gate, sql, params), true
-	// A later replay of this transaction needs the key, even if no transaction waits at the gate now.
+	// A later replay of this transaction needs the key, even if no transaction waits in the gate's queues now.
 	if r.gate.Idle() {
 		return nil
 	}
 	ctx, over := s.waitContext(time.Now().Add(r.cfg.Policy.QueueTimeout()), lookEvery)
 	defer over()
 	pass, _ := r.gate.WaitIfContended(ctx, s.tx.key)
-	// After the longest wait the transaction runs. It then has no disadvantage against a transaction that arrived earlier.
+	// After the longest wait the transaction runs, and has as good a chance as a transaction that arrived earlier.
 	if err := s.waits.Error(ctx); err != nil && err != interrupt.ErrLimit {
 		pass.Release()
 		return err
@@ -38,8 +38,8 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 	return nil
 }
 
-// recordOperation records that a statement of the plan succeeded with the given command tag. Metrics may then show the
-// name of the statement.
+// recordOperation records that a statement of the plan succeeded with the given command tag. After that, metrics may
+// show the statement's name.
 func (s *session) recordOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
 	s.srv.planner.RecordSuccess(plan)
 	s.srv.metrics.CountOperationSuccess(st.Operation)

@@ -12,11 +12,11 @@ import (
 type statementHandler struct {
 	// server means that the server always runs the handler's statement.
 	server bool
-	// parsesLocally reports whether Sluice answers the Parse of the statement, without the server. Sluice may do so even if
-	// the server then runs the statement. If parsesLocally is nil, the server parses the statement.
+	// parsesLocally reports whether Sluice answers the Parse of the statement, without the server. It may, even if the
+	// server later runs the statement. If parsesLocally is nil, the server parses the statement.
 	parsesLocally func(*session, *rewrite.Statement) bool
-	// runsLocally reports whether Sluice runs the statement itself in the session's current state. Sluice does not call it
-	// in a failed block.
+	// runsLocally reports whether Sluice itself runs the statement in the session's current state. No caller uses it in
+	// a failed block.
 	runsLocally func(*session, *rewrite.Statement) bool
 	// query runs a simple Query that has only this statement, and ends the turn. done is false if the server must get the
 	// query. The caller sends an error to the client, and the turn goes on.
@@ -45,13 +45,13 @@ type statementHandler struct {
 	againTag func(*rewrite.Statement) string
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
-	// planInScript decides how Sluice handles the statement in a multi-statement query. If it is nil, the server does.
+	// planInScript decides how Sluice handles the statement in a multi-statement query. If nil, the server runs it.
 	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
 }
 
 // framedHandler has the functions by which Sluice handles a statement by frames that it sends to the server.
 type framedHandler struct {
-	// applies reports whether the statement is handled so in the session's current state.
+	// applies reports whether Sluice uses this framedHandler for the statement in the session's current state.
 	applies func(*session, *rewrite.Statement) bool
 	// query runs a simple Query that has only this statement, and ends the turn. The caller sends an error to the client.
 	query func(*session, *rewrite.Plan, *rewrite.Statement) error
@@ -59,13 +59,12 @@ type framedHandler struct {
 	execute func(s *session, st *rewrite.Statement, formats []byte, limit uint32) error
 }
 
-// handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler. Values
-// for statements that Sluice runs come first, then values by the statement's first word, then Executes. Statement.Asks
-// may be set with any value, and matters only if the server gets the statement. Sluice checks these cases before the
-// table:
+// handlers maps each rewrite.LocalWork value, which package rewrite picks for each statement, to its handler.
+// Statement.Asks may be set beside any of these values, and matters only if the server gets the statement. Before
+// Sluice uses the table, it checks these cases:
 //
 //	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
-//	failed block  if no server has it, only its end is accepted (mustAnswerInFailedBlock)
+//	failed block  if no server has the block, Sluice accepts only its end (mustAnswerInFailedBlock)
 //	framed        statements by frames for the server (framedHandler), such as cursors
 //	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
 //	open group    after frames of a Sync group, a Query is handled like a multi-statement query
@@ -103,7 +102,7 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
-	// bindConfigValues replaces the parameters of a bound set_config by constants. A simple Query has no values to bind.
+	// bindConfigValues replaces the parameters of a bound set_config by constants. A simple Query has none.
 	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
 		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,

@@ -20,7 +20,7 @@ import (
 // A cancelled or timed out statement leaves no index, as in PostgreSQL. If the client leaves, Sluice waits for the job
 // for a limited time, then drops an index that is not valid.
 
-// sendDelayedTag sends the delayed tag of a CREATE INDEX without a wait for its index job, since other answers follow.
+// sendDelayedTag sends a CREATE INDEX's delayed tag without a wait for the index job, since other answers follow.
 func (s *session) sendDelayedTag() error {
 	ends := s.tx.job.IsCommitted()
 	now := s.tx.job.ReleaseTag()
@@ -30,8 +30,8 @@ func (s *session) sendDelayedTag() error {
 	return s.sendOrWithhold(now)
 }
 
-// delayTag decides about a command tag while the job of a CREATE INDEX is pending, and delays the tag of the COMMIT. v
-// is the verdict so far.
+// delayTag decides about a command tag while a CREATE INDEX's job is pending. It delays the tag of the COMMIT: the
+// client gets it later. For other tags it returns v.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	holds, now := s.tx.job.HoldTag(tag, s.t.server.outcome.InBlock())
 	if holds {
@@ -65,7 +65,7 @@ func (l *link) prepareIndexJobWait(status byte) error {
 	return l.sendOrWithhold(l.tx.job.RecordReady(status))
 }
 
-// verdictForReady returns swallow for a ReadyForQuery that an index job, batches or settings delay, and otherwise v.
+// verdictForReady returns swallow if an index job, batches or settings delay the ReadyForQuery, otherwise v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	if s.tx.job.IsWaiting() || s.t.output.batches != nil || s.t.restoresSettings {
 		return swallow
@@ -74,7 +74,7 @@ func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 }
 
 // settleIndexJob waits for the index job after the server's ReadyForQuery. Then it ends the turn with Sluice's own
-// answer and ReadyForQuery. A loss during the wait is an unknown outcome for the client (lossError).
+// answer and ReadyForQuery. If the backend is lost meanwhile, the client gets 08007 (lossError).
 func (s *session) settleIndexJob() error {
 	answer, told, err := s.awaitIndexJob()
 	if err != nil {
@@ -206,5 +206,5 @@ func (w withdrawConn) Pause(d time.Duration) error {
 	return w.s.waits.CheckCut()
 }
 
-// CheckMayContinue returns an error if the time limit or the drain is over.
+// CheckMayContinue returns an error after the time limit, or at the end of a drain.
 func (w withdrawConn) CheckMayContinue() error { return w.Pause(0) }

@@ -25,8 +25,8 @@ import (
 // PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
 // succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
 
-// internalBlock is the state of Sluice's own block in the current turn. The zero value means no block. A replay starts
-// with the zero value, and sending the log's frames sets the state again.
+// internalBlock is the state of Sluice's own block in the current turn. The zero value means no block. A replay
+// starts with the zero value, and sets the state again as it sends the log's frames.
 type internalBlock struct {
 	// on means that Sluice sent the BEGIN of its own block. open means that the server has run this BEGIN, and that the
 	// block has not ended.
@@ -47,8 +47,8 @@ func txControlPlan(verb rewrite.TxVerb) *rewrite.Plan {
 	return &rewrite.Plan{Kind: rewrite.Control, Statements: []rewrite.Statement{{Kind: rewrite.Control, Tx: rewrite.TxControl{Verb: verb}}}}
 }
 
-// tryWithholdTag reports whether a command tag must wait for the COMMIT of Sluice's own block, because the tag ends the
-// last statement of a simple Query. It then copies the tag.
+// tryWithholdTag reports whether a command tag must wait for the COMMIT of Sluice's own block. It must if it ends
+// the last statement of a simple Query. If so, it copies the tag.
 func (b *internalBlock) tryWithholdTag(o *pendingReply, statement int, tag []byte) bool {
 	if !b.on || o.kind != wire.Query || o.plan == nil || statement < len(o.plan.Statements) {
 		return false
@@ -57,7 +57,7 @@ func (b *internalBlock) tryWithholdTag(o *pendingReply, statement int, tag []byt
 	return true
 }
 
-// verdictForTag returns swallow if the tag must wait for the COMMIT of Sluice's own block, otherwise v.
+// verdictForTag returns swallow (discard) if the tag must wait for the COMMIT of Sluice's own block, otherwise v.
 func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte, v frameVerdict) frameVerdict {
 	if b.tryWithholdTag(o, statement, tag) {
 		return swallow
@@ -75,8 +75,8 @@ func (l *link) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	return l.sendSynthetic(slices.Concat(frames...))
 }
 
-// awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. The client has got the
-// block's error, and a lost backend rolls the block back too.
+// awaitsInternalRollback reports whether only the ROLLBACK of Sluice's own block is unanswered. If so, a lost
+// backend costs the client nothing: the client has the block's error, and the loss rolls back too.
 func (t *turn) awaitsInternalRollback() bool {
 	return t.server.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
@@ -110,7 +110,7 @@ func (t *turn) mustEndInternalBlock(status byte) bool {
 }
 
 // endInternalBlock sends COMMIT, or ROLLBACK for status 'E', after the ReadyForQuery of Sluice's own block. The turn
-// continues. A replay whose answers are shorter than what the client has received commits nothing.
+// continues. If a replay's answers are shorter than those the client has, the attempt fails without a COMMIT.
 func (s *session) endInternalBlock(status byte) error {
 	t := s.t
 	t.owed.pop()

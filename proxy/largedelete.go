@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL refuses a DELETE of more rows than a transaction may change. If the statement was alone and its table is
-// configured, Sluice withholds the error (deferToBatches). After ReadyForQuery package batch deletes the rows on the
-// same backend (settleBatches). Only a lost backend, and the end of a drain, end a running batch.
+// DSQL refuses a DELETE of more rows than a transaction may change. If no other statement ran with the DELETE, and
+// its table is configured, Sluice withholds the error (deferToBatches). After ReadyForQuery package batch deletes
+// the rows on the same backend (settleBatches). Only a lost backend, and the end of a drain, end a running batch.
 
 // maxSavedBind bounds the length of a Bind whose values Sluice saves for batches. Values in comparisons are short.
 const maxSavedBind = 64 << 10
@@ -51,8 +51,8 @@ func (s *pairing) deleteParamsIfAlone(p *portal) *batch.Params {
 	return p.bound
 }
 
-// deferToBatches reports whether Sluice will run a statement again in batches, after the server's error for the
-// statement. The client then does not get the error. The statement must be alone and its turn read to the end.
+// deferToBatches reports whether Sluice will run a statement in batches, after the server's error for it. If so, the
+// client does not get the error. The turn must have no other statement, and its last frame must be read.
 func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	t := s.t
 	if !batch.IsRowLimitError(payload) && !batch.IsTruncateTooLarge(head.plan, payload) || s.srv.cfg.Kind != DSQL || t.rec.phase != phaseLive || !t.request.ended || s.inBlock() || head.plan == nil {
@@ -96,15 +96,15 @@ func (o *pendingReply) isCloseComplete() bool {
 	return o.kind == wire.Close && !o.swallow || o.kind == 0 && bytes.Equal(o.bytes, wire.FrameCloseComplete)
 }
 
-// isFlushOfBatches reports whether a DELETE that may run in batches is pending, and the next frame is a Sync, which has
-// arrived. The Flush before the Sync is then not needed, and would keep the DELETE from its batches.
+// isFlushOfBatches reports whether a DELETE that may run in batches is pending, and the next frame is a Sync, which
+// has arrived. If so, Sluice ignores the Flush before the Sync, which would prevent batches.
 func isFlushOfBatches(s *session) bool {
 	typ, total, err := s.client.NextHeader()
 	return err == nil && total > 0 && typ == wire.Sync && slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.bound != nil })
 }
 
-// refusedHere returns the error of a text that PostgreSQL refuses for the session's state, and nil for any other text:
-// LOCK TABLE outside a block, and TRUNCATE of a table that an open cursor or portal may read. Stored cursors read none.
+// refusedHere returns PostgreSQL's error for LOCK TABLE outside a block, and for TRUNCATE of a table that an open
+// cursor may read. For other texts it returns nil. Portals count as cursors, stored cursors do not.
 func (s *session) refusedHere(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.isInTransaction() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
 		return errLockOutside
@@ -129,15 +129,15 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 	return nil
 }
 
-// isKnownTable reports whether a name, as rewrite.Statement.Tables has it, is certainly that of a table.
+// isKnownTable reports whether a name of rewrite.Statement.Tables certainly means a table, and not a view.
 func (s *session) isKnownTable(name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	r := s.mapped.Planned().Relation(name[:max(dot, 0)], name[dot+1:])
 	return r != nil && !r.View
 }
 
-// settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client has not got, and ends
-// the turn. An error ends the session or is a loss, which lossError reports.
+// settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which it hides from the client, and
+// ends the turn. An error ends the session, or is a lostError.
 func (s *session) settleBatches() error {
 	err := s.t.output.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
 	if interrupt.EndsTurn(err) && err != errCut {
@@ -163,8 +163,8 @@ func (s *session) settleBatches() error {
 	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, answer, status), status))
 }
 
-// checkMayContinue returns an error if no further batch may begin: a cancel, a timeout, the end of a drain, or a client
-// that has left. The cancel may have come during the refused DELETE, which the server could not stop.
+// checkMayContinue returns an error if no further batch may begin: after a cancel, a timeout or a drain's end, or if
+// the client has left. The client may have sent the cancel during the DELETE that the server refused.
 func (l *link) checkMayContinue() error {
 	if l.t.request.pendingCancel != nil {
 		return l.t.request.pendingCancel
@@ -179,8 +179,8 @@ func (l *link) checkMayContinue() error {
 }
 
 // runOwnTransaction runs one transaction of Sluice itself in one round trip. After a conflict it retries, with the
-// limits and pauses of any replay. Only the end of a drain ends a round trip early, so that its outcome is known.
-// Cancel and timeout take effect between round trips.
+// limits and pauses of any replay. Only the end of a drain ends a round trip early. A cancel or timeout takes effect
+// between round trips, so that each outcome is known.
 func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {

@@ -22,8 +22,8 @@ import (
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
-// leave state on a backend. It asks only if the answer is unknown or old. The error is stop's, or means that the
-// backend is lost.
+// leave state on a backend. It asks only if the answer is unknown or old. The error is that of stop, or the backend
+// is lost.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.templates.Epoch()
 	if !srv.leftState.Claim(epoch, time.Now()) {
@@ -63,11 +63,11 @@ func (s *session) mayHaveLeftState() bool {
 	return s.b.leftState.NeedsQuery()
 }
 
-// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. State
-// pins the session, as after a statement that pins. If no state remains, a pin that checkLeftState made is removed. The
-// same round trip resets settings that functions have changed. The role is not reset: it pins the session. If too many
-// sessions are pinned, the session ends after the turn, since its state is lost. It also ends if a backend whose
-// functions it called (FunctionCall) does not answer.
+// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. If it
+// finds state, it pins the session to that backend, so that the session retains it. Otherwise it removes a pin that
+// it made earlier. The same round trip resets settings that functions have changed, except the role, which pins the
+// session. If too many sessions are pinned, the session ends after the turn. It also ends if the backend does not
+// answer after a FunctionCall.
 func (s *session) checkLeftState() {
 	if !s.mayHaveLeftState() {
 		return

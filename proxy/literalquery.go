@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients check with
-// these texts whether a server is up. In a transaction or a pipeline the schema is read before the first text, since it
-// cannot be read later.
+// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients check
+// with these texts whether a server is up. In a transaction or a pipeline, Sluice must read the schema before the
+// first text, because it cannot do so later.
 
 // planLiteralQuery plans a simple Query that reads only literals, outside a transaction, before Sluice has read the
 // schema. For all other texts, or if the schema is known, it returns nil.

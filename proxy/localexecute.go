@@ -9,8 +9,8 @@ import (
 // This file has the Executes of the extended protocol that Sluice answers.
 
 // executeLocalPortal executes a portal that Sluice runs, up to limit rows (0: all). A returned error goes to the
-// client. After nil the Execute is answered or skipped. If the statement changes state, Sluice first awaits the answers
-// to earlier frames of the Sync group. After an error among these answers, the statement must not run.
+// client. After nil, Sluice has answered or skipped the Execute. Before a statement that changes state, it awaits
+// the answers to earlier frames of the Sync group. After an error among these, the statement must not run.
 func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error {
 	st := p.plan.SingleStatement()
 	h := &s.srv.handlers[st.Does]
@@ -20,7 +20,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	case p.done:
 		return s.executeDonePortal(name, st)
 	}
-	// With a limit of one row, a server would suspend the portal of a SHOW, and make no earlier writes visible.
+	// If a SHOW has a limit of one row, a server suspends its portal, and does not make earlier writes visible.
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}
@@ -40,7 +40,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	if h.execute != nil {
 		return h.execute(s, st, p.text)
 	}
-	// A later DISCARD ALL in the same Sync group is refused, since it then follows another statement.
+	// A later DISCARD ALL in the same Sync group is refused, since it follows another statement.
 	s.t.request.ranLocal = true
 	s.t.request.call = &p
 	defer func() { s.t.request.call = nil }()
@@ -83,8 +83,8 @@ func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	return nil
 }
 
-// executeDonePortal answers the Execute of a portal that has already run. A portal of one row returns no more rows. A
-// statement without rows cannot run again, as at the server.
+// executeDonePortal answers the Execute of a portal that has already run. A portal that returned its one row returns
+// no more rows. As in PostgreSQL, a portal of a statement without rows cannot run again.
 func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 	if again := s.srv.handlers[st.Does].againTag; again != nil {
 		if tag := again(st); tag != "" {

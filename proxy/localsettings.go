@@ -15,8 +15,8 @@ import (
 // startup value that the server does not know. Package settings holds the values.
 
 // setLocalSetting runs a SET of a setting that is never sent to the server. notice is PostgreSQL's warning for a SET
-// LOCAL outside a block. several says that the statement is part of a multi-statement query, which is one transaction.
-// A returned error goes to the client. PostgreSQL would refuse the value too.
+// LOCAL outside a block. several says that the statement is part of a multi-statement query, which is one
+// transaction. The caller sends an error to the client: PostgreSQL would refuse the value too.
 func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notice []byte, err error) {
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.CheckedValue(c)
@@ -57,8 +57,8 @@ func errLocalSettingQueried(name string) *wire.Error {
 }
 
 // sendResetAsSet sends RESET as a SET to the client's startup value, if the server must get the statement. For any
-// other statement done is false. If done is true, the turn is over, or the error goes to the client. The client gets
-// the tag RESET, also in a replay (logEntry.answered).
+// other statement it returns false. If it returns true, the turn is over, or the client gets the error. The client
+// gets the tag RESET, also in a replay (logEntry.answered).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.SingleStatement()
 	if st == nil || s.txStatus() == 'E' {

@@ -20,8 +20,8 @@ import (
 // rewrite rule answers. The table in handlers.go selects them. script.go has multi-statement queries, control.go BEGIN,
 // COMMIT and ROLLBACK.
 
-// answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done is
-// true, the turn is over, or the error goes to the client.
+// answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done
+// is true, the turn is over, or the caller sends the error.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
 	if s.hasEmulatedSavepoint(plan) {
@@ -34,7 +34,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if framed := s.framedHandlerFor(st); framed != nil {
 		return true, framed.query(s, plan, st)
 	}
-	// If frames of a Sync group precede the Query, Sluice's answer must get its place among the server's answers.
+	// If frames of a Sync group precede the Query, Sluice's answer must follow the server's answers to those frames.
 	if t.touched {
 		return false, nil
 	}
@@ -113,7 +113,7 @@ func deallocatesLocally(s *session, st *rewrite.Statement) bool {
 }
 
 // canRecordReset reports whether a statement only resets settings that Sluice applies to each backend. Outside a
-// transaction Sluice then records the RESET, and the server need not run the statement.
+// transaction, Sluice only records these resets, and the server need not run the statement.
 func (s *session) canRecordReset(st *rewrite.Statement) bool {
 	for i := range st.Changes {
 		c := &st.Changes[i]
@@ -135,7 +135,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 }
 
 // discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or
-// nil. The server cannot report the error if it lacks the BEGIN, the other statement, or DISCARD ALL.
+// nil. The server cannot report it if Sluice has not sent the BEGIN, the other statement, or DISCARD ALL.
 func (p *pairing) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
 	case st == nil || !isDiscardAll(st) || p.txStatus() == 'E':
@@ -154,8 +154,8 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && isDiscardAll(st)
 }
 
-// answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, a session that
-// has set no role cannot change anything by RESET ROLE or RESET SESSION AUTHORIZATION. Sluice then answers it.
+// answersSettingChange reports whether Sluice makes all of a statement's changes of settings. On DSQL, Sluice also
+// answers RESET ROLE and RESET SESSION AUTHORIZATION of a session that has set no role.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 	if !pin.OnlyResetsRole(st) {
 		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
@@ -164,8 +164,8 @@ func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
 }
 
-// setsRole reports whether a statement sets another role, for its transaction or longer. While the answer is pending,
-// Sluice does not know whether the role was set, so that the server gets a RESET ROLE.
+// setsRole reports whether a statement sets another role, for its transaction or longer. While the statement's
+// answer is pending, Sluice does not know the role, so that the server gets a RESET ROLE.
 func setsRole(st rewrite.Statement) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && pin.ChangesRole(&c) })
 }
@@ -186,8 +186,8 @@ func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several 
 	return s.queueReply(frames...)
 }
 
-// runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a RowDescription.
-// Changes of settings belong to the client's transaction, and a rollback undoes them. Errors go to the client.
+// runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a
+// RowDescription. Its changes of settings belong to the client's transaction. The client gets the error.
 func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
 		if err := s.readOnlyRefusal(st); err != nil {

@@ -18,8 +18,8 @@ import (
 // locks. After that time Sluice refuses the statement, and the session still has its locks.
 func leaseExtensionDeadline() time.Time { return time.Now().Add(locktable.ReleaseTimeout) }
 
-// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. A type that
-// the client left open is that of the function's parameter.
+// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. If the
+// client did not declare a parameter's type, it is that of the function's parameter.
 func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ResolveParamTypes(st.Advisory, oids)
 	if err != nil {
@@ -28,8 +28,8 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	return result.DescribeParams(types), nil
 }
 
-// bindAdvisoryKey reads the lock's key from rest, the part of a Bind after the names. It sets the portal's key and
-// answer format. The errors are PostgreSQL's.
+// bindAdvisoryKey reads a lock's key from rest, the part of a Bind after the names. It sets the portal's fields key
+// and binary (the answer's format). Its errors are those of PostgreSQL.
 func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement, rest []byte) error {
 	types, err := advisory.ResolveParamTypes(a, oids)
 	if err != nil {
@@ -54,10 +54,10 @@ func runAdvisoryStatement(s *session, st *rewrite.Statement) ([][]byte, error) {
 	return s.runLockStatement(st, s.t.request.call)
 }
 
-// runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the row.
-// p is the portal with the key, or nil if the key is in the text. After an error, which goes to the client or ends the
-// session, the statement had no effect. As in PostgreSQL, the description of a simple Query's row precedes an error of
-// the execution, such as a timeout.
+// runLockStatement runs a statement about advisory locks and returns its answer without the tag: notices, then the
+// row. p is the portal with the key, or nil if the key is in the text. After an error, which goes to the client or
+// ends the session, the statement had no effect. As in PostgreSQL, a simple Query's RowDescription precedes an error
+// of the execution, such as a timeout.
 func (s *session) runLockStatement(st *rewrite.Statement, p *portal) (frames [][]byte, err error) {
 	a, key, binaryForm := st.Advisory, []int64(nil), false
 	if p != nil {

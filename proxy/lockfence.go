@@ -37,7 +37,7 @@ const fencePortal = rewrite.RelayName + "fence"
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
 
 // checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
-// which goes to the client, the query must not run. If the query needs that, checkLocksBefore extends the leases.
+// which goes to the client, the query must not run. Before DDL it extends the leases.
 func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	l := s.heldLocks()
 	if !l.HoldsAny() {
@@ -53,9 +53,9 @@ func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	return nil
 }
 
-// extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
-// only if the last extension is not recent. After an error, which goes to the client, the statement must not be sent.
-// Answers that the turn's backend sends meanwhile are read later.
+// extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the
+// server only if the last extension is not recent. After an error, which goes to the client, the statement must not
+// be sent. The session reads answers of the turn's backend only after that.
 func (s *session) extendLeasesForDDL() error {
 	if !s.heldLocks().HoldsAny() {
 		return nil
@@ -83,14 +83,14 @@ func (s *session) extendLeasesForDDL() error {
 	return told
 }
 
-// sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write. The
-// backend is lent. Later queries get a fence too, since Sluice does not track where transactions begin within a Sync
-// group. The fence adds no round trip.
+// sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write.
+// The session must have its backend. Later queries get a fence too, since Sluice does not track where transactions
+// begin within a Sync group. The fence adds no round trip.
 func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 	if !s.heldLocks().HoldsAny() || s.b.status == 'E' && !advisory.HasEffectInFailedBlock(plan) {
 		return nil
 	}
-	// The checks of the locks are left out, since a READ ONLY transaction refuses FOR KEY SHARE, and all writes anyway.
+	// In a READ ONLY transaction no check is sent, since the server refuses its FOR KEY SHARE, and all writes too.
 	if s.isInReadOnlyBlock() {
 		return nil
 	}
@@ -136,12 +136,12 @@ func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 	return nil
 }
 
-// fencePlan is the plan of the queries that check advisory locks. A read does not affect the transaction's outcome.
+// fencePlan is the plan of queries that check advisory locks. A Read does not affect the transaction's outcome.
 var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 
-// sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named portal.
-// The client may use the unnamed portal. The named portal is closed at once, since the next check needs its name. The
-// client sees no answers, but gets advisory.ErrLost if the check fails. run is the log entry of the Execute.
+// sendFenceQuery sends one query that checks the session's advisory locks, or the BEGIN before it, by a named
+// portal. The client may use the unnamed portal. Sluice closes the named one at once, since the next check needs it.
+// The client sees no answers, but gets advisory.ErrLost if the check fails. run is the log entry of the Execute.
 func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
@@ -173,8 +173,8 @@ func (t *turn) isFenceRow() bool { return t.output.fenced && !t.owed.empty() && 
 // fenceCheckReply handles the server's answer to the query that checks the session's advisory locks.
 type fenceCheckReply struct{ *expectedTagReply }
 
-// replaceError replaces the server's error by advisory.ErrLost if the check of the locks failed, which shows as a
-// division by zero. The client gets all other errors, such as conflicts, unchanged.
+// replaceError replaces a division by zero, by which the check reports a lost lock, by advisory.ErrLost. The client
+// gets all other errors, such as conflicts, unchanged.
 func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte) *answer.ErrorHandling {
 	if string(retry.ErrorField(payload, 'C')) != advisory.FenceCode {
 		return nil
@@ -183,9 +183,9 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 	return &answer.ErrorHandling{Instead: ddltx.ReplaceConflict(advisory.ErrLost, s.committedStatements()).Append(nil), Final: true}
 }
 
-// locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. Its locks must not
-// be lost. For a transaction with DDL the leases are extended again, since pauses lie between attempts. A replay of any
-// other transaction repeats its lock checks.
+// locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. The session must
+// not have lost a lock. For a transaction with DDL Sluice extends the leases again, since pauses lie between
+// attempts. A replay of any other transaction repeats its lock checks.
 func (s *session) locksAllowReplay() bool {
 	l := s.heldLocks()
 	if l.HasDDL() {

@@ -17,8 +17,8 @@ import (
 )
 
 // This file takes and releases a session's advisory locks (rewrite.AdvisoryCall). Each lock is a table row with a
-// lease: see package advisory. perform (localstatements.go) calls runAdvisoryLock. lockcall.go has arguments and
-// answers, package advisory has the rows and their renewal, lockfence.go what a session with locks may send.
+// lease: see package advisory. lockcall.go has arguments and answers, and calls runAdvisoryLock. Package advisory
+// has the rows and their renewal, lockfence.go what a session with locks may send.
 //
 // Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
 // rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
@@ -30,10 +30,10 @@ import (
 // sessionLocks has the advisory locks of one session.
 type sessionLocks struct {
 	*locktable.Held
-	// charge is the memory that the session's account is charged for its advisory locks.
+	// charge is the memory, in bytes, that Sluice charges to the session's account for these locks.
 	charge account.Charge
-	// fence has BEGIN and the queries that precede each write to check the locks. It is empty until they are made, and
-	// valid while Held.Changes returns fenceOf.
+	// fence has BEGIN and the queries that precede each write to check the locks. It is empty before the first of these
+	// writes, and valid while Held.Changes returns fenceOf.
 	fence   []*statement.Template
 	fenceOf uint64
 }
@@ -46,7 +46,7 @@ func (s *session) heldLocks() *locktable.Held {
 	return s.advisory.Held
 }
 
-// recordLocksDetached records that the session gives its backend up.
+// recordLocksDetached records in the session's locks that the session gives its backend up.
 func recordLocksDetached(s *session) {
 	if l := s.heldLocks(); l != nil {
 		l.RecordBackendGivenUp()
@@ -80,9 +80,9 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	return ok, notices, err
 }
 
-// takeAdvisoryLock takes the lock with the given name in the table. If another session holds the lock, takeAdvisoryLock
-// waits if waits is set; otherwise ok is false. If the session already holds the lock, only its count increases, even
-// in a transaction. A lock that is about to be released after DDL is taken again without the table.
+// takeAdvisoryLock takes the lock with the given name in the table. If another session holds the lock,
+// takeAdvisoryLock waits if waits is set; otherwise ok is false. If the session already holds the lock, only its
+// count increases, even in a transaction. A lock that is to be released after DDL is taken again without the table.
 func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.heldLocks().TakeAgain(name) {
 		return true, nil
@@ -182,14 +182,14 @@ func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	return ok, notices
 }
 
-// releaseLockRows deletes the rows of released locks. Amid the backend's answers, which the caller cannot let wait, a
-// goroutine does.
+// releaseLockRows deletes the rows of released locks. While replies of the backend are pending, a goroutine does so,
+// since the caller cannot wait.
 func (s *session) releaseLockRows(over []advisory.LockHolder) {
 	s.srv.locks.Release(over, locktable.ReleaseTimeout, s.t != nil && !s.t.owed.empty())
 }
 
-// releaseDeferredLocks releases the locks whose release waited for the end of the transaction. It is called at the end
-// of a turn outside a block, before the client gets its answer.
+// releaseDeferredLocks releases the locks whose release waited for the end of the transaction. The session calls it
+// at the end of a turn, outside a block, before the client gets its answer.
 func (s *session) releaseDeferredLocks() {
 	s.srv.locks.Release(s.heldLocks().EndTransaction(), locktable.ReleaseTimeout, false)
 }

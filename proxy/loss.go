@@ -15,9 +15,9 @@ import (
 // This file handles the loss of a backend during a turn: the transaction is replayed, or the client gets an error.
 // handleIdleLoss (copy.go) handles losses between turns, applysettings.go those while settings are applied.
 
-// handleBackendLoss replays the transaction of a lost backend if that transaction certainly did not commit. Otherwise
-// the client gets an error with the transaction's possible outcome. After nil, the turn is over or continues, with
-// another backend or by skipping frames. A dedicated session ends with its backend.
+// handleBackendLoss replays the transaction of a lost backend if that transaction certainly did not commit.
+// Otherwise the client gets an error with the transaction's possible outcome. After nil, the turn is over, or
+// continues with another backend, or skips its other frames. A dedicated session ends with its backend.
 func (s *session) handleBackendLoss(gone *lostError) error {
 	t := s.t
 	if s.dedicated {
@@ -29,7 +29,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 		when = "unknown_outcome"
 	}
 	s.recordLoss(gone, when)
-	// Only ReadyForQuery is missing, since the client has its answer. Settings are committed or dropped as usual.
+	// If clientErr is nil, the client has its answer, except ReadyForQuery. Settings are committed or dropped as usual.
 	if clientErr == nil {
 		s.settleSettings(t.server.errorTold)
 	} else if !gone.silent && s.t.canReplayAfterLoss() {
@@ -57,7 +57,7 @@ func (e *lostError) discardReason() reservoir.CloseReason {
 }
 
 // lossError returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
-// missing. A possible commit is checked first, since every other error would then be wrong.
+// missing. It checks first for a possible commit, after which every other error would be wrong.
 func (s *session) lossError() *wire.Error {
 	t := s.t
 	switch o := &t.server.outcome; {
@@ -101,8 +101,8 @@ func (t *turn) awaitsOnlyReady() bool {
 // lossDuringReplay is the metric's name for the loss of a backend during a replay, which is hidden from the client.
 const lossDuringReplay = metrics.LostReplaying
 
-// recordLoss counts and logs the loss of a backend. After a loss without a message the reservoir checks its idle
-// backends. when names the turn's outcome in the metric.
+// recordLoss counts and logs the loss of a backend. If the connection ended without a message, the reservoir checks
+// its idle backends. when names the turn's outcome in the metric.
 func (s *session) recordLoss(gone *lostError, when string) {
 	if gone.endedWithoutMessage() {
 		s.srv.backends.ProbeAllReady()
@@ -112,9 +112,9 @@ func (s *session) recordLoss(gone *lostError, when string) {
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandonTurn drops the backend during a turn and sends the client e. A nil e means that the turn succeeded. The turn
-// is then over, or its other frames are skipped, and the client's block has failed. After half a row no error can be
-// sent, and the session ends instead.
+// abandonTurn drops the backend during a turn and sends the client e. If e is nil, the turn succeeded. Otherwise the
+// client's block has failed. The turn is over, or skips its other frames. After half a row no error can be sent, and
+// the session ends instead.
 func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	t := s.t
 	if s.t.isMidRow() {

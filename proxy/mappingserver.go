@@ -20,8 +20,8 @@ func (m mappingServer) Go(f func())                       { m.srv.running.Go(f) 
 func (m mappingServer) Warn(message string, attrs ...any) { m.srv.log.Warn(message, attrs...) }
 func (m mappingServer) CountLoad(cause string)            { m.srv.metrics.CountSchemaLoad(cause) }
 
-// useOfMapping returns what the process does with mapped columns. Clients with dedicated backends get what the server
-// sends.
+// useOfMapping returns what the process does with mapped columns (bytea keys stored as text). Clients with dedicated
+// backends get what the server sends.
 func (c *Config) useOfMapping(planner *rewrite.Planner) mapping.Use {
 	how, checked := planner.ByteaMapping()
 	switch {

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
-// This file handles texts that the server gets in another form than the client's, and partly hidden answers
-// (maskedReply). Examples are the substitute for a statement that Sluice answers, and CREATE INDEX's job.
+// This file handles masked answers: rows of the server's answer that the client does not get (maskedReply). Sluice
+// sends another text than the client's, for example a CREATE INDEX that returns its job's id.
 
-// countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. It is called
-// at each Parse and Query, even if Sluice answers these.
+// countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. The session
+// calls it at each Parse and Query, also for texts that Sluice answers.
 func (s *session) countFindings(plan *rewrite.Plan) {
 	for _, f := range plan.Findings {
 		s.srv.metrics.CountUnsupported(f.Operation, string(f.Feature))
@@ -68,14 +68,14 @@ func hasMaskedAnswer(plan *rewrite.Plan) bool {
 // query that replaces the statement, or have the id of an index job.
 func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// isMaskedAutocommit reports whether the text with a masked answer is a single CREATE INDEX in autocommit. Such a text
-// can be replayed, since the client has no answer yet. For other texts, the log lacks the masked part.
+// isMaskedAutocommit reports whether a text with a masked (partly hidden) answer is one statement outside a block.
+// Sluice can replay this text, since the client has no answer yet. For others the log lacks the hidden rows.
 func (p *pairing) isMaskedAutocommit(plan *rewrite.Plan) bool {
 	return plan.SingleStatement() != nil && !p.inBlock()
 }
 
-// pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If part of the
-// answer is masked, all further frames of the turn are inspected.
+// pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If the
+// answer is masked (partly hidden from the client), Sluice inspects all further frames of the turn.
 func (t *turn) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
 	o := t.owed.push(kind)
 	o.plan = plan

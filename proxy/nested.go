@@ -25,8 +25,8 @@ type nestedTurn struct {
 	hiddenAnswer *silent.Answer
 	// outsideBlock means that the nested turn's statement does not belong to the client's block (parts.go).
 	outsideBlock bool
-	// amidOthers means that the nested turn's text is a part of a multi-statement query, which PostgreSQL runs as one
-	// transaction.
+	// amidOthers means that the nested turn's text is only a part of a multi-statement query, which PostgreSQL runs as
+	// one transaction.
 	amidOthers bool
 	// optsOut means that the client's text has the comment that turns replay off.
 	optsOut bool
@@ -54,7 +54,7 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
 // runNestedTurn runs a turn within the client's turn, which must not have sent anything to its backend. step handles
-// the nested turn's frames. A returned error ends the session. The client gets even a hidden answer's error.
+// the nested turn's frames. A returned error ends the session. The client gets errors even of hidden answers.
 func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.NestedResult{}, err
@@ -115,7 +115,7 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the server after an error that only Sluice found. Errors end the session.
+// failBlock makes the client's block fail at the server, after an error of Sluice. Its own error ends the session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.request.ended = true

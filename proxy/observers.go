@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// observer holds the functions that one feature runs at fixed points of a session's life. A nil function does nothing.
-// The session's goroutine calls these functions in the order of the table observers. At points that every transaction
-// passes, they are called only if the server's or the transaction's field watched is set.
+// observer holds the functions that one feature runs at fixed points of a session's life. A nil function does
+// nothing. The session's goroutine calls these functions in the order of the table observers. It calls onAttached
+// only if Server.watched is set, and onSettled only if transaction.watched is set.
 type observer struct {
 	name string
 	// onAdmitting is called before a plan is sent, when the session may not have its backend yet. onAdmitted is called when
@@ -23,9 +23,9 @@ type observer struct {
 	onAttached func(s *session) error
 	// onDetaching is called before the backend is closed. It is not called if the backend returns to the reservoir.
 	onDetaching func(s *session)
-	// onRan is called after the server ran a statement for o, or returned a part of its rows. tag is nil if the portal has
-	// more rows. st is nil if the statement is unknown. onRan is not called for a plan that only reads or is a single
-	// write, since most plans are. recordCompletion calls the two features that need these plans.
+	// onRan is called after the server ran the statement of the pending reply o, or returned a part of its rows. tag is
+	// nil if the portal has more rows. st is nil if the statement is unknown. onRan is not called for a plan that only
+	// reads or is a single write, since most plans are. recordCompletion calls the two features that need these plans.
 	onRan func(s *session, o *pendingReply, st *rewrite.Statement, tag []byte)
 	// onEnded is called when a block ends, by the server's answer, or by Sluice's answer if no server has seen the block.
 	// Another transaction may follow in the same request.
@@ -61,14 +61,14 @@ func needsRunObservers(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
 
-// observerTable is a list of observers. Each method calls one function of all observers, at one point of a session. The
-// functions that every plan passes are gathered in lists of their own.
+// observerTable is a list of observers. Each method calls one function of all observers, at one point of a session.
+// Functions that are called for each plan are in separate lists.
 type observerTable struct {
 	rows                         []observer
 	admitting, admitted, sending planObservers
 }
 
-// planObservers are functions of observers that are called with a plan.
+// planObservers are functions of features (observers) that a session calls with a plan.
 type planObservers []func(s *session, plan *rewrite.Plan) error
 
 // newObserverTable returns the table of the observers in rows.
@@ -99,7 +99,7 @@ func (list planObservers) notify(s *session, plan *rewrite.Plan) error {
 	return nil
 }
 
-// dial returns the connection that the first feature with one gives the session, or nil.
+// dial calls the features' functions dials in order, and returns the first connection that it gets, or nil.
 func (table *observerTable) dial(s *session) *reservoir.Conn {
 	for i := range table.rows {
 		if f := table.rows[i].dials; f != nil {

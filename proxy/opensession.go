@@ -30,7 +30,7 @@ const (
 	protocol32  = 3<<16 | 2
 )
 
-// admitRecovering calls admitClient, and recovers from a panic. A panic then ends only this connection.
+// admitRecovering calls admitClient, and recovers from a panic, so that it ends only this connection.
 func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -43,7 +43,7 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 }
 
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
-// queries. The result is nil after a cancel request, a refusal, or the client's leaving; the connection is then closed.
+// queries. The result is nil after a cancel request, a refusal, or the client's leaving. These close the connection.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	// Server.Close ends a connection in its startup by ConnLimiter.Cut, and a connection with a session by interrupt.
 	defer srv.arrivals.FinishOpening(&in.Conn)
@@ -82,8 +82,8 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 }
 
 // openSession makes a session for an authenticated client and sends the greeting with ReadyForQuery. It borrows no
-// backend, but dials one if the session is dedicated. A *wire.Error goes to the client, which has got nothing yet. Any
-// other error means that the client has left. On an error nothing of the session remains.
+// backend, but dials one if the session is dedicated. A *wire.Error goes to the client, which has got nothing yet.
+// Any other error means that the client has left. After an error nothing of the session remains.
 //
 // The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
@@ -242,7 +242,7 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 		return err
 	}
 	s.optedOut = s.optedOut || of.OptsOut
-	// The empty value stays if the session has no startup settings. All such sessions share that value.
+	// All sessions without startup settings share the empty value, and make none for themselves.
 	if len(params) == 0 {
 		return nil
 	}

@@ -64,9 +64,8 @@ func (s *session) optionsChanged(t *statement.Template) bool {
 	return t.PlannerNumber != t.Plan.VariantNumberIn(s.planner())
 }
 
-// queryWithOptions runs a multi-statement query that contains SETs of options. For any other query done is false, and
-// only the list of statements was examined. If done is true the turn is over. In a failed block the server's error
-// takes precedence.
+// queryWithOptions runs a multi-statement query that contains SETs of options. For any other query, and in a failed
+// block, where the server's error comes first, done is false. If done is true the turn is over.
 func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !options.Concern(plan) || s.txStatus() == 'E' {
 		return false, nil
@@ -132,9 +131,9 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 	}
 }
 
-// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice. frame, a warning or notice, precedes the
-// command tag: of SET LOCAL without a block, or of a weaker guarantee. After an error, which goes to the client,
-// nothing has changed.
+// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice. frame precedes the command tag. It is
+// the warning of SET LOCAL outside a block, the notice of a weaker guarantee, or nil. After an error, which goes to
+// the client, nothing has changed.
 func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	set, err := s.options.Set(c, s.optionState())
 	if c.Action == rewrite.SetLocal && !several && !s.inBlock() {

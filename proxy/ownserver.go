@@ -34,8 +34,8 @@ func canRunSteppedDDL(s *session, st *rewrite.Statement) bool {
 	return s.canRunSteppedDDLAlone() || s.portalRunsOutsideBlock(st)
 }
 
-// querySteppedDDL runs a Query of DDL in several transactions, if the statement is alone. Between the parts of a block,
-// prepareForBlockParts has already run the statement.
+// querySteppedDDL runs a Query of DDL in several transactions, if the statement is alone. If the statement runs
+// between the parts of a block, prepareForBlockParts has already run it.
 func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.canRunSteppedDDLAlone() {
 		return false, nil
@@ -124,7 +124,7 @@ func (a ddlConn) ChangedNothing(err error) bool {
 	return refusalFrom(err) != nil || err == errClientGone || interrupt.EndsTurn(err) && err != errCut
 }
 
-// ConsumeCancel marks a cancel or timeout as handled, since one stopped step of the DDL stops the whole statement.
+// ConsumeCancel marks the cancel or timeout err as handled, since the whole DDL statement ends with it.
 func (a ddlConn) ConsumeCancel(err error) { a.s.waits.Consume(err) }
 
 func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte {
@@ -133,7 +133,7 @@ func (a ddlConn) Warnings(st *rewrite.Statement) [][]byte {
 func (a ddlConn) EarlyCommit() { a.s.srv.metrics.CountEarlyCommit() }
 
 // settleOwnStatements ends a turn at the backend after statements of Sluice, and returns the client's error for err.
-// partly adds to an error what remains in the database.
+// partly adds to an error a text about what remains in the database.
 //
 // Each statement has committed or failed alone, so nothing is replayed as a whole. Only a lost connection leaves the
 // outcome of the last statement in doubt.

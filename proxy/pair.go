@@ -75,8 +75,8 @@ func (s *session) ensureBackend() error {
 }
 
 // acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
-// cancel while the backend was being lent. After an error no backend is lent and the transaction is over. A BEGIN that
-// Sluice answered is then stored in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
+// cancel while the backend was being lent. After an error the session has no backend, and the transaction is over.
+// It stores a BEGIN that Sluice answered in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.srv.observers.dial(s)
 	switch {
@@ -113,11 +113,11 @@ func (l *link) borrowError(err error) error {
 	return errNoBackend(err)
 }
 
-// borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay precedes new
-// transactions, which may wait for rows that the replay holds at the gate. The error says why the wait ended.
+// borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay gets one
+// before new transactions, which may have to wait for the replay. The error says why the wait ended.
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
 	for {
-		// TryAcquire succeeds if a backend is ready and no other session waits for one, and needs no timers.
+		// TryAcquire needs no timers. It succeeds if a backend is ready and no other session waits for one.
 		conn := s.srv.backends.TryAcquire()
 		if conn == nil {
 			var err error
@@ -229,9 +229,9 @@ func (s *session) sendDeferredBegin() {
 	s.deferredBegin = nil
 }
 
-// settleTurn ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns the
-// backend if nothing ties the session to it. Even in a block the session may then have no backend, if it was lost
-// meanwhile. The client's next statement then fails. An error of settleTurn is a bug.
+// settleTurn ends a turn at a ReadyForQuery with the given status. It commits or drops staged settings, and returns
+// the backend if nothing ties the session to it. If the backend is lost meanwhile in a block, the client's next
+// statement fails. An error of settleTurn is a bug.
 func (s *session) settleTurn(status byte) error {
 	t := s.t
 	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles an earlier cancel.
@@ -325,8 +325,8 @@ func (s *session) releaseBackend() {
 	b.release()
 }
 
-// releaseOrDropBackend releases the backend, or drops it if the session is pinned or the connection broken. A pinned
-// session then ends (recordPinLoss).
+// releaseOrDropBackend releases the backend, or drops it if the session is pinned or the connection broken. In these
+// cases a pinned session ends (recordPinLoss).
 func (s *session) releaseOrDropBackend() {
 	switch {
 	case s.pin.IsPinned():

@@ -9,9 +9,9 @@ import (
 // goroutine (rawconn.ParkedConns). When its client sends bytes, or another goroutine calls wake, a new goroutine
 // continues the session. A parked session still counts in sessions and running.
 
-// requestPark asks a session to park (to free its goroutine) after sweepsBeforePark sweeps without a change of its
-// tick. It does not call wake, since a parked session must not be woken. If the session is active meanwhile, it is
-// asked again after as many sweeps.
+// requestPark asks a session to park (to free its goroutine) after sweepsBeforePark sweeps with the same tick, a
+// count of its waits. It does not call wake, which would continue a parked session. If the session goes on,
+// requestPark asks again after as many sweeps.
 func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0
@@ -24,7 +24,7 @@ func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 }
 
 // wake makes a session that waits for its client check whether it must do other work, such as ending in a drain. The
-// caller stores its reason first. Any goroutine may call wake. Nothing else can wake a parked session.
+// caller stores its reason first. Any goroutine may call it. Only wake and the client continue a parked session.
 func (s *session) wake() {
 	s.client.Conn.SetReadDeadline(time.Unix(1, 0))
 	s.srv.parking.Wake(&s.spot)
@@ -48,8 +48,8 @@ func (s *session) isIdleLimitNear() bool {
 	return end != 0 && time.Duration(end)-s.age() < 2*sweepEvery
 }
 
-// parkOrResume parks a session whose client is idle. If its client's idle limit is near or parking is impossible, a new
-// goroutine continues the session. The caller must not use the session afterwards.
+// parkOrResume parks a session whose client is idle: its goroutine ends. If the client's idle limit is near, or
+// parking is impossible, a new goroutine continues the session. The caller must not use the session afterwards.
 func (srv *Server) parkOrResume(s *session) {
 	s.mayLinger.Store(false)
 	srv.running.Add(1)
@@ -71,7 +71,7 @@ func (srv *Server) tryPark(s *session) bool {
 	return true
 }
 
-// resumeSession runs a parked session until the session ends or parks again. The session finds the reason itself.
+// resumeSession runs a parked session (one without a goroutine) until it ends or parks again.
 func (srv *Server) resumeSession(s *session) {
 	defer srv.running.Done()
 	srv.parking.Unregister(s.client.Raw)

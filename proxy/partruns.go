@@ -40,7 +40,7 @@ func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 }
 
 // runOutsideBlock commits the open part of a block, calls run to run st outside a block, and begins the block again.
-// Then the turn is over. sql is the text of st.
+// That ends the turn. sql is the text of st.
 func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.NestedResult, error)) error {
 	failed, err := s.parts.RunOutside(partRunner{s}, st, sql, run)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	return s.endTurnLocally()
 }
 
-// runStatementGroups runs a multi-statement query in groups until one fails or the client cancels. Then the turn is
-// over. Comments between groups are dropped, but a comment that turns replay off applies to all groups.
+// runStatementGroups runs a multi-statement query in groups until one fails or the client cancels, and ends the
+// turn. Comments between groups are dropped, but a comment that turns replay off applies to all groups.
 func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2]int) error {
 	groups, err := s.parts.Split(s.blockForNextStatement(), plan, sql, bounds)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file gives a transaction that is committed in parts (parts.go) one time. Package ddltx describes which time that
-// is, and transactiontime.go how statements get it. If the time is unknown, Sluice refuses later parts that read the
-// clock.
+// This file gives all parts of a transaction that is committed in parts (parts.go) the same now(). Package ddltx
+// describes which time that is, and transactiontime.go how statements get it. If the time is unknown, Sluice refuses
+// later parts that read the clock.
 
 // partReadsClock reports whether the block's open part has read the clock. With an incomplete log it is true.
 func (s *session) partReadsClock() bool {

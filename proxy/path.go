@@ -56,8 +56,8 @@ type sweepState struct {
 	quiet int
 }
 
-// closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session then gets
-// an error when it reads or writes. If a client has no backend, the kernel's keepalive finds the dead path.
+// closeDeadClient closes the connection of a client that holds a backend and whose path is dead. The session gets an
+// error at its next read or write. If a client has no backend, the kernel's keepalive finds the dead path.
 func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
 	if s.waits.HasBackend() && seen.path.IsDead(s.client.Raw) {
 		srv.log.Warn("the client's host has stopped acknowledging", s.logAttrs()...)
@@ -65,8 +65,8 @@ func (srv *Server) closeDeadClient(s *session, seen *sweepState) {
 	}
 }
 
-// closeClient closes the connection of a session's client and wakes the session. The session may be parked, and the
-// kernel does not report a connection that was closed locally.
+// closeClient closes the connection of a session's client and wakes the session. The session may have no goroutine,
+// and the kernel does not report a connection that Sluice has closed.
 func (srv *Server) closeClient(s *session) {
 	s.client.Raw.Close()
 	s.wake()

@@ -29,7 +29,7 @@ type pendingReply struct {
 	tags int32 // Q: number of statements that have ended
 	// split is the form with two statements in which Sluice sent the client's statement, or nil.
 	split *rewrite.SplitQuery
-	// shift is the number of characters of the client's text, of a Query, before the text that Sluice sent.
+	// shift is the number of characters in the client's Query before the part of its text that Sluice sent.
 	shift      int
 	tmpl       *statement.Template // P: to prepare; B: to bind; D: to describe
 	stmt       *statement.Server   // P, C by Sluice: the statement that the backend prepares or closes
@@ -37,7 +37,7 @@ type pendingReply struct {
 	plan       *rewrite.Plan       // E, Q: of the text that runs
 	text       string              // E: of the prepared statement; "" if unknown
 	bound      *batch.Params       // E: for running it in batches; nil: not possible
-	// reply handles the server's answer if the client must not get that answer unchanged. nil: the answer is unchanged.
+	// reply handles the server's answer if the client must not get it unchanged. nil means that the client gets it.
 	reply replyHandler
 	bytes []byte // frames of a made-up answer
 }
@@ -45,10 +45,10 @@ type pendingReply struct {
 // A replyHandler handles the server's answer to one entry of the queue if the client must not get the answer unchanged.
 // Features implement this interface. An entry without a handler makes no interface call.
 type replyHandler interface {
-	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for errors,
-	// or for rows that are not inspected (turn.inspectsFrames). The verdict undecided means that the frame is handled as
-	// without a handler. Any other verdict says whether the client gets the frame. handleFrame has then done all other
-	// work, and has popped the entry if the answer is complete. An error is a lost backend, or ends the session.
+	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
+	// errors, or for rows that are not inspected (turn.inspectsFrames). If it returns undecided, Sluice handles the
+	// frame as without a handler. Any other verdict says whether the client gets the frame, and handleFrame has done
+	// the other work. It pops the entry of a complete answer. An error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
 	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
@@ -101,7 +101,7 @@ func (b *handlerPair) replaceError(s *session, o *pendingReply, payload []byte) 
 	return b.next.replaceError(s, o, payload)
 }
 
-// replacementError returns how the handler of a pending reply changes an error. The zero value means that it passes.
+// replacementError returns how the handler of a pending reply changes an error. The zero value changes nothing.
 func (o *pendingReply) replacementError(s *session, payload []byte) answer.ErrorHandling {
 	if o.reply != nil {
 		if f := o.reply.replaceError(s, o, payload); f != nil {

@@ -12,8 +12,8 @@ import (
 // server reports a role, and acquireForSequences for sequences.
 
 // pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
-// before the statement runs. If the statement leaves nothing, the pin is removed at the end of the turn or at the
-// error. After an error (too many sessions are pinned), which goes to the client, the plan must not be sent.
+// before the statement runs. If the statement leaves nothing, Sluice removes the pin at the turn's end or at the
+// server's error. If pinBackend returns an error, which goes to the client, the plan must not be sent.
 func (s *session) pinBackend(plan *rewrite.Plan) error {
 	why := plan.Pin
 	if why == rewrite.NoPin {
@@ -61,7 +61,7 @@ func recordUnparsedTag(s *session, o *pendingReply, _ *rewrite.Statement, tag []
 	}
 }
 
-// repinForReplay pins the session for a statement that a replay is about to send. With too many pins, the replay fails.
+// repinForReplay pins the session for a statement that a replay is about to send, or fails the replay.
 func (s *session) repinForReplay(plan *rewrite.Plan) {
 	if s.tx.pin.Pins() && plan != nil && plan.Pin != rewrite.NoPin && s.pinBackend(plan) != nil {
 		s.t.abandonAttempt(retry.Pinned)
@@ -78,8 +78,8 @@ func (s *session) hasPinnedBackend() bool {
 }
 
 // keepPinAfterRefusal reports whether a session that was pinned before the transaction keeps its backend after a
-// refused replay. after is the transaction status that the client gets. For 'E', bringBackendToStatus makes a block
-// fail on the backend. If it returns false, the session ends.
+// refused replay. after is the transaction status that the client gets. For 'E', bringToStatus makes a block fail on
+// the backend. If the result is false, the session ends.
 func (s *session) keepPinAfterRefusal(after byte) bool {
 	if !s.tx.pin.IsHeld() || s.b == nil || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
@@ -91,7 +91,7 @@ func (s *session) keepPinAfterRefusal(after byte) bool {
 }
 
 // pinForLeftState pins a session if its functions left state on the backend during the transaction that was rolled
-// back. after is the transaction status that the client gets. If it returns false, the backend was returned or lost.
+// back. after is the transaction status that the client gets. If the result is false, the session has no pin.
 func (s *session) pinForLeftState(after byte) bool {
 	if s.b == nil || !s.srv.leftState.Enabled() || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false

@@ -14,7 +14,7 @@ import (
 // This file records the portals of the current transaction and handles Close. Bind opens portals (bind.go), Execute and
 // Describe use them. The server has its own portals, under the same names.
 
-// portal is what Sluice records of a portal. The zero value means that Sluice knows no portal.
+// portal is Sluice's record of a client's portal. The zero value means that Sluice knows no portal.
 type portal struct {
 	plan  *rewrite.Plan
 	local bool
@@ -87,7 +87,7 @@ func (o *openPortals) recordBind(name []byte, st *statement.Server, again bool) 
 	}
 }
 
-// statementsInUse returns the backend's statements that named portals were bound to. Closing one may close its portal.
+// statementsInUse returns the backend's statements that named portals were bound to. A Close may close a portal.
 func (o *openPortals) statementsInUse() (all map[*statement.Server]bool) {
 	if len(o.named) == 0 {
 		return nil
@@ -192,8 +192,8 @@ func (o *openPortals) find(name []byte) portal {
 const maxDeferredCloses = 100
 
 // deferClose defers a Close after the Execute of DDL that runs at the Sync. In the Execute's group, sqlx closes the
-// portal that ran, and Postgrex the statement. The client gets the Close's answer after the statement, if the statement
-// succeeds. A portal that the server knows cannot be closed there.
+// portal that ran, and Postgrex the statement. The client gets the Close's answer after the DDL, if the DDL
+// succeeds. A Close of a portal that the server has is refused.
 func (s *session) deferClose(total int) error {
 	t := s.t
 	st := t.request.altering

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file bounds the memory of prepared statements, and forgets them. Package statement has the values. templates.go
-// makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
+// This file bounds the memory of prepared statements, and removes statements. Package statement has their types.
+// templates.go makes templates and prepares them on backends. schema.go decides how long remembered facts are valid.
 //
 // A client's SQL texts can take more of Sluice's memory than anything else, by prepared names, portals, logs and the
 // cache of templates. prepared.total_bytes limits all texts and descriptions. prepared.bytes_per_client limits the
@@ -40,7 +40,7 @@ func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 	return nil
 }
 
-// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is cached, or nil.
+// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is cached or nil.
 func (s *session) checkDescribeFits(t *statement.Template, have *statement.Description) error {
 	switch full := s.memory.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.Plan):
@@ -55,8 +55,8 @@ func (s *session) checkDescribeFits(t *statement.Template, have *statement.Descr
 	return nil
 }
 
-// destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does. If
-// an earlier frame of the group fails, a server would have skipped that Parse, and an undo restores the statement.
+// destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does.
+// If an earlier frame of the group fails, a server skips that Parse, and Sluice restores the statement.
 func (s *session) destroyUnnamedStatement() {
 	if s.statements.Find(nil) != nil && !s.t.owed.empty() {
 		s.t.owed.addNameUndo("", s.statements.Find(nil))
@@ -65,7 +65,7 @@ func (s *session) destroyUnnamedStatement() {
 }
 
 // forgetStatements forgets the client's named statements for DEALLOCATE ALL, but not the unnamed one. It does not
-// change the old map, which a localStateCopy may refer to.
+// change the map of statements, because a localStateCopy may refer to it, but replaces it.
 func forgetStatements(s *session) { s.statements.Replace(&s.memory.account, nil) }
 
 // recordDeallocateAll forgets all prepared statements of the client and the backend, once the server has run DEALLOCATE

@@ -15,9 +15,9 @@ import (
 // that the result columns are those that the client was sent. schema.go explains epochs, which count versions of the
 // schema. constants.go has statements whose constants depend on settings such as DateStyle.
 
-// revalidateStatement prepares a statement again before it is described, if its Parse was answered from the cache and
-// the client has not received that answer yet. The statement then has the meaning of the current schema. Later, Sluice
-// could not tell whether the schema changed before or after the Parse, and would refuse a changed statement.
+// revalidateStatement makes Sluice prepare a statement again before a Describe, if the client has not got Sluice's
+// own answer to the Parse. So the statement has the meaning of the current schema. Later Sluice could not tell
+// whether the schema changed before or after the Parse, and would refuse the statement.
 func (s *session) revalidateStatement(cs *statement.Client) {
 	switch {
 	case cs.Since == 0:
@@ -36,31 +36,31 @@ func (s *session) revalidateStatement(cs *statement.Client) {
 // descriptionClockStart is the origin of the times at which the server last confirmed a statement's description.
 var descriptionClockStart = time.Now()
 
-// confirmDescription records that the server's answer to o has just confirmed the description d. In a session that may
-// use another schema, or temporary tables, it does nothing.
+// confirmDescription records that the server's answer to the pending reply o has just confirmed the description d.
+// In a session that may use another schema, or temporary tables, it does nothing.
 func (s *session) confirmDescription(o *pendingReply, d *statement.Description) {
 	if s.srv.cfg.DescribeMemory > 0 && !s.pin.IsPinned() && !o.mayUseTempTables && s.schema.txEpoch == 0 {
 		d.Seen.Store(int64(time.Since(descriptionClockStart)))
 	}
 }
 
-// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory. If that is 0, it is false.
+// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory. With 0 it reports false.
 func (srv *Server) isRecentlyConfirmed(d *statement.Description) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.Seen.Load()) < srv.cfg.DescribeMemory
 }
 
 // newClientStatement returns the statement that a client prepares now from tmpl. It has the schema's epoch (version)
-// and the description that the client would get. since is the number of the delivery in which the client gets the
+// and the description that the client would get. since is the number of the write in which the client gets the
 // answer to its Parse, or 0.
 func (s *session) newClientStatement(tmpl *statement.Template, since uint64) statement.Client {
 	known := s.cachedDescription(tmpl)
 	return statement.Client{Template: tmpl, Cost: int32(tmpl.Cost + known.MemoryBytes()), Columns: int32(known.MemoryBytes()), Epoch: s.schemaEpoch(), Known: known, Since: since}
 }
 
-// prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns now differ from
-// the columns that the client was sent, the error is errPlanChanged and nothing runs. prepareForClient may send frames,
-// await answers, and replace the backend. Only on success does it update the template and epoch (schema version) of cs.
-// If the server refuses the text, the client gets the error, and statement and error are nil.
+// prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns differ from
+// those that the client was sent, it returns errPlanChanged. prepareForClient may send frames, await answers, and
+// replace the backend. Only on success does it update the template and epoch (schema version) of cs. If the server
+// refuses the text, the client gets its error, and both results are nil.
 func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, error) {
 	p := s.parsingKey()
 	if cs.Template.Parsing != p && (cs.Template.ConstantsChangeUnder(p) || s.b.parsesDifferently(cs.Template) && s.findParsedStatement(cs) != nil) {
@@ -70,8 +70,8 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 	if s.b.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// If the client has not described the statement, Sluice has promised the client no columns. After a change of the
-	// schema, the description at the client's Parse is the promise for a statement that the backend must prepare.
+	// promise is the description that the statement must match. A client without a Describe has none. After a change of
+	// the schema, that is the description at the client's Parse, if the backend must prepare the statement.
 	promise := cs.Described
 	if promise == nil && cs.Epoch != s.schemaEpoch() && !s.b.prepared.HasInEpoch(tmpl, epoch) {
 		promise = cs.Known
@@ -108,8 +108,8 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 	return st, nil
 }
 
-// templateForSettings returns the template of cs under the session's current settings, since settings such as DateStyle
-// may change the meaning. epoch is the oldest schema version of a backend's statement that may be used.
+// templateForSettings returns the template of cs under the session's current settings p, since settings such as
+// DateStyle may change the meaning. epoch is the oldest schema version of a backend's statement that may be used.
 func (s *session) templateForSettings(cs *statement.Client, p settings.ParsingHashes) (tmpl *statement.Template, epoch uint64) {
 	if tmpl = cs.Template; tmpl.Parsing != p {
 		tmpl = s.srv.templates.Template(&s.t.scratch, []byte(tmpl.SQL), []byte(tmpl.OIDs), p, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
@@ -135,7 +135,7 @@ func (b *backend) parsesDifferently(tmpl *statement.Template) bool {
 }
 
 // templateWithParamTypes returns tmpl with the parameter types of promise, the client's description, if the server
-// would now choose other types (desc). PostgreSQL would not choose again. Otherwise the result is nil.
+// has now chosen other types (desc). PostgreSQL would use the old types. Otherwise the result is nil.
 func (s *session) templateWithParamTypes(tmpl *statement.Template, promise, desc *statement.Description) *statement.Template {
 	told, _ := promise.SplitFrames()
 	if desc == nil || told == nil || tmpl.Split != nil || len(told) > statement.MaxCachedText {

@@ -14,7 +14,7 @@ import (
 // backend takes long (checkClient). While the session waits inside Sluice, another goroutine checks (checkClientWaits).
 // Nothing else reads the client in that time.
 
-// clientState is the state of a client from which no frame is read, because its turn waits.
+// clientState is the state of a client while its turn waits, so that the session reads no frame from it.
 type clientState uint8
 
 const (
@@ -35,7 +35,7 @@ const (
 func (l *link) readClientState() clientState {
 	c := &l.client
 	eof := c.Raw.Ended()
-	// No frame is searched for within a frame of the client, whose data bytes could look like a Terminate.
+	// In the middle of a client's frame Sluice does not look for a Terminate, because data bytes could look like one.
 	for !l.t.request.midClient {
 		if c.Buffered() > 0 {
 			if first, some := c.HasTerminate(); first {
@@ -57,7 +57,7 @@ func (l *link) readClientState() clientState {
 		}
 	}
 	l.clientBroken = l.clientBroken || c.Raw.Broken()
-	// The client's end of stream is not noticed if it follows bytes that stay unread, as when the backend accepts no more.
+	// Sluice does not notice an end of stream behind unread bytes, which remain while the backend accepts no more.
 	if eof || l.t.isMidFrameProbeDue() {
 		l.clientBroken = l.clientBroken || l.probeClient() != nil
 	}
@@ -81,8 +81,8 @@ func (l *link) hasClientLeft() bool {
 	return l.readClientState() != clientHere
 }
 
-// isMidFrameProbeDue reports whether the client has been in the middle of a frame for midFrameProbeEvery. After true,
-// the time starts again.
+// isMidFrameProbeDue reports whether the client has been in the middle of a frame for midFrameProbeEvery. If so, it
+// starts that time again.
 func (t *turn) isMidFrameProbeDue() bool {
 	switch {
 	case !t.request.midClient:
@@ -97,8 +97,8 @@ func (t *turn) isMidFrameProbeDue() bool {
 }
 
 // readAhead reads more of what the client has sent, without moving unread bytes, so that slices of the current frame
-// remain valid. It resets the read deadline, except the deadline that cuts the session. The result 0, nil means that
-// nothing has arrived, or that there is no room.
+// remain valid. It resets the read deadline, except the deadline that cuts the session. It returns 0 and nil if
+// nothing has arrived, or if the buffer has no room.
 func (l *link) readAhead() (n int, err error) {
 	c := &l.client
 	if !c.EnsureRoom() {
@@ -146,7 +146,7 @@ func (l *link) probeClient() error {
 }
 
 // probeEvery and midFrameProbeEvery are the intervals between probes of a client. The first is for a client that has
-// closed its half, and the second for a client that stopped in the middle of a frame.
+// closed its sending half. The second is for one that stopped in the middle of a frame.
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery
@@ -160,9 +160,9 @@ func (t *turn) mayCommitWithoutClient() bool {
 	return t.server.outcome.MayCommit() || t.request.ended && t.server.internalTx.on
 }
 
-// checkClient checks on the client while its turn waits long for the backend, whenever a read was woken. If the client
-// is gone or has sent Terminate, checkClient returns an error that ends the session and stops the backend. After
-// Terminate, a turn that may commit continues for Config.CommitGrace.
+// checkClient checks on the client while its turn waits long for the backend, whenever a deadline ends a read. If
+// the client is gone or has sent Terminate, checkClient returns an error that ends the session and stops the
+// backend. After Terminate, a turn that may commit continues for Config.CommitGrace.
 func (s *session) checkClient() error {
 	t := s.t
 	if s.b == nil || t.settled {

@@ -36,8 +36,8 @@ func (q *simpleQuery) sql() []byte {
 	return q.frame[wire.HeaderLen : len(q.frame)-1]
 }
 
-// handleQuery handles a simple Query message of total bytes, header included, and ends the turn. After nil the turn has
-// settled, or the client has its error and the complete answer. A message above MaxStatementBytes stays unread.
+// handleQuery handles a simple Query message of total bytes, header included, and ends the turn. After nil the turn
+// is over, or the client has its error and the complete answer. A message above MaxStatementBytes stays unread.
 func (s *session) handleQuery(total int) error {
 	q := simpleQuery{total: total, plan: unreadPlan}
 	if total <= s.srv.cfg.MaxStatementBytes && !s.exceedsServerLimit(total) {
@@ -173,8 +173,8 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	return false, err
 }
 
-// endFailedBlockFirst ends a failed block for a multi-statement query such as "ROLLBACK; SELECT 1". It returns the rest
-// of the query, which q then holds. Other texts are returned unchanged. A returned error goes to the client.
+// endFailedBlockFirst ends a failed block for a multi-statement query such as "ROLLBACK; SELECT 1". It returns the
+// rest of the query, and stores that in q. Other texts are returned unchanged. A returned error goes to the client.
 func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error) {
 	behind := s.textAfterEnd(q.plan, sql)
 	if behind == nil {
@@ -256,7 +256,7 @@ func (s *session) admitQuery(q *simpleQuery) error {
 }
 
 // replanQuery plans the text again after the session got its backend, because the schema may have changed. If the
-// backend is lost while Sluice reads the schema, the client gets an error and the turn has settled. An error is for the
+// backend is lost while Sluice reads the schema, the client gets an error and the turn is over. An error is for the
 // client, or ends the session.
 func (s *session) replanQuery(q *simpleQuery) (err error) {
 	if q.plan, err = s.planNextText(q.sql()); err == nil {
@@ -270,7 +270,7 @@ func (s *session) replanQuery(q *simpleQuery) (err error) {
 }
 
 // replanAndAdmit plans the text again by the newest schema and gets a backend for the new plan. A table name may now
-// mean another table. Errors are the same as for replanQuery, which may also have settled the turn.
+// mean another table. Errors are the same as for replanQuery, which may also have ended the turn.
 func (s *session) replanAndAdmit(q *simpleQuery) error {
 	if err := s.replanQuery(q); err != nil || s.t.settled {
 		return err
@@ -283,9 +283,9 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 	return s.admitReplanned(q.plan)
 }
 
-// classifyQuery returns the plan of the text as classified on its backend. It plans again while the schema on that
-// backend is newer than the plan. A text too long to read has no names, so that the schema does not matter. Errors are
-// the same as for replanQuery, which may also have settled the turn.
+// classifyQuery returns the plan of the text, as a write if the text may write (classifyRead). While the backend's
+// schema is newer than the plan, it plans again. A text that was too long to read has no names to plan. Errors are
+// the same as for replanQuery, which may also have ended the turn.
 func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.classifyRead(q.plan)
@@ -307,9 +307,9 @@ func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	}
 }
 
-// sendQuery sends the text of a Query, rewritten if the plan says so, and relays the answer. After nil the turn has
-// settled. The caller has assigned a backend. The pending reply, the log entry and the outcome are recorded before the
-// write, since even a failed write may have an effect.
+// sendQuery sends the text of a Query, rewritten if the plan says so, and relays the answer. After nil the turn is
+// over. The session must have a backend. Sluice records the pending reply, log entry and outcome before the write,
+// since even a failed write may have an effect.
 func (s *session) sendQuery(q *simpleQuery) error {
 	t := s.t
 	plan, err := s.classifyQuery(q)

@@ -12,20 +12,19 @@ import (
 )
 
 // This file asks the server for the time of the transaction, now(), which a replay from a savepoint must repeat.
-// Usually Sluice takes that time from rows with now(). Sluice cannot if the client's rows have only an expression of
-// now() (now()::date), may be missing, or were stored and read back. After an error the server answers no question. So,
-// once a savepoint is set, Sluice asks before the first statement that hides the time, or if a statement before the
-// savepoint hid the time. Sluice sends the question with that statement, as extended frames without a Sync, which costs
-// no round trip. The question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part
-// (parttime.go).
+// Usually Sluice takes that time from rows with now(). That fails if the client's rows have only an expression of
+// now() (now()::date), may be missing, or were stored and read back. After an error the server answers no query. So,
+// after a savepoint, Sluice asks before the first statement that hides the time, or if one before the savepoint hid
+// it. Sluice sends the question with that statement, as extended frames without a Sync, which costs no round trip.
+// The question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
 
-// queriedTxTime is the question for the transaction's time and its answer. A replay with another time resets both.
+// queriedTxTime says whether Sluice has asked for the transaction's time, and has the answer. A replay resets it.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
 	searchedTurns int          // number of the log's turns that were searched and hide no time
-	// stored records where the searched texts have stored the transaction's time, such as a table's column. A return to a
-	// savepoint removes nothing from stored. At worst Sluice asks for the time once too often.
+	// stored records where searched texts have stored the transaction's time, for example a table's column. A return to
+	// a savepoint removes nothing from it, so that Sluice may ask for the time once too often.
 	stored values.StoredTxTimes
 }
 
@@ -39,9 +38,9 @@ const (
 // does not depend on settings.
 var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
-// queryTxTime asks the server for the transaction's time, if the client may return to a savepoint, and a text uses
-// now() without returning it as it is. sql is the next text, or "". The session must have its backend. In a transaction
-// that repeats an earlier time (fixedTxTime), Sluice does not ask.
+// queryTxTime asks the server for the transaction's time if the client may return to a savepoint and a text computes
+// with now(). sql is the next text, or "". The session must have its backend. In a transaction that repeats an
+// earlier time (fixedTxTime), Sluice does not ask.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nested.asksTime
@@ -67,7 +66,7 @@ func (s *session) queryTxTime(sql string) {
 	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'P', timePortal))
 }
 
-// earlierTurnHidesTime reports whether an unsearched turn of the log uses now() without returning that time as it is.
+// earlierTurnHidesTime reports whether a turn of the log not searched yet uses now() without returning its value.
 func (r *recorder) earlierTurnHidesTime() bool {
 	for a := &r.tx.asked; a.searchedTurns < r.tx.log.TurnCount(); a.searchedTurns++ {
 		frames := r.tx.log.TurnFrames(a.searchedTurns)

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file waits for the pause, the gate (queue for the same rows) and a backend before the next attempt of a replay.
+// This file waits for a pause, a turn at the gate (queue for contended rows) and a backend, before each replay.
 
-// reacquireBackend waits for a replay's pause, waits at the gate if other transactions want the same rows, and gets an
-// idle backend with the session's settings. If no further attempt is made, t.refusal has the reason and the error is
-// nil. An error ends the session.
+// reacquireBackend waits for a replay's pause, and at the gate if other transactions want the same rows. It gets an
+// idle backend with the session's settings. If no further attempt is made, t.attempt.refusal has the reason and the
+// error is nil. An error ends the session.
 func (s *session) reacquireBackend() error {
 	t, r := s.t, s.srv.replays
 	if err := s.applyEvent(conflictMet); err != nil {
@@ -29,7 +29,7 @@ func (s *session) reacquireBackend() error {
 		t.attempt.refusal = retry.Pinned
 		return nil
 	}
-	// A replay with a long wait returns its backend, because the transaction that it waits for may need one.
+	// Before a long wait the replay returns its backend, because the transaction that it waits for may need one.
 	if s.b != nil && !s.keepsBackend() && (t.attempt.pause >= keepBackendUnder || queued && !r.gate.Idle()) {
 		s.releaseBackend()
 	}

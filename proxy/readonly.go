@@ -20,9 +20,9 @@ func (s *session) resetAccessMode() {
 	}
 }
 
-// bindBeginReadOnly replaces the statement of a Bind of BEGIN by BEGIN READ ONLY, if the BEGIN is sent at once. The
-// server has parsed the client's text, so that the new text is prepared. The client's own prepared statement stays
-// unchanged. Any other statement is not replaced. A returned error goes to the client.
+// bindBeginReadOnly makes a Bind of BEGIN, which Sluice sends at once, use BEGIN READ ONLY, if transactions of the
+// session begin so. The client's own prepared statement stays unchanged. The caller sends a returned error to the
+// client.
 func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if !s.t.access.BeginsReadOnly() {
 		return nil
@@ -44,7 +44,7 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	return planRefusal(tmpl.Plan)
 }
 
-// checkReadOnly returns the error of a text that may write outside a block in a READ ONLY transaction, or nil.
+// checkReadOnly returns the error of a text outside a block that may write, if its transaction is READ ONLY, or nil.
 // hiddenWriteError checks texts that look like reads but may write.
 func (s *session) checkReadOnly(plan *rewrite.Plan) error {
 	if s.dedicated || s.srv.cfg.Kind != DSQL || !s.t.access.BeginCheck(plan) {

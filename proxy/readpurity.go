@@ -10,13 +10,13 @@ import (
 // This file asks the server for facts about it (package serverfacts), mostly whether texts that look like reads may
 // write (classifyRead). A replay of a read after a lost backend asks again (reborrowWith).
 
-// In a pinned session Sluice asks only in a READ ONLY transaction, where the answer decides whether the text runs.
-// Elsewhere the answer only decides about a replay, and a pinned session ends with its backend anyway.
+// In a pinned session, Sluice asks whether reads may write only in a READ ONLY transaction, where a write is
+// refused. Otherwise the answer only matters for a replay, and a pinned session ends with its backend anyway.
 
-// classifyRead returns the plan of a text that the session runs next on its backend. If the text looks like a read but
-// may write, the plan is a write. In a block, which commits later, only emulated savepoints need that. The database is
-// not asked within a Sync group, since the question would commit the group. A backend that is lost meanwhile is
-// replaced. A returned error goes to the client, or ends the session.
+// classifyRead returns the plan of a text that the session runs next on its backend. If the text looks like a read
+// but may write, the plan is a write. In a block, which commits later, only emulated savepoints need that. Within a
+// Sync group Sluice does not ask the server, since its question would commit the group. A backend that is lost
+// meanwhile is replaced. A returned error goes to the client, or ends the session.
 func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
 	case plan.AsWrite() == plan:

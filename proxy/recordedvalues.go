@@ -22,8 +22,8 @@ import (
 // back the sequence would draw the number again. Time differs between two attempts: transactiontime.go.
 
 // Sluice records a multi-statement query's answer by statement (SplitStatements). A replay puts the recorded values
-// into each statement, and sends one query. If Sluice answers one of the statements, nothing is stored, since the
-// server's answer then belongs to another text.
+// into each statement, and sends one query. If Sluice answers one of the statements, it stores nothing, since the
+// server's answer belongs to another text.
 
 // answerRecorder is the reply handler that records the server's answer.
 type answerRecorder struct{ *recorded.Answer }
@@ -35,7 +35,7 @@ func (o *pendingReply) recordAnswerInto(k *recorded.Answer) {
 	}
 }
 
-// handleFrame records a statement's end. A frame in pieces makes the answer unusable, since the rest looks like rows.
+// handleFrame records a statement's end. It discards the record if a frame is cut, since the rest looks like rows.
 func (k answerRecorder) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if f.IsCut() {
 		k.Discard()
@@ -86,18 +86,18 @@ func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 		for i := range frames {
 			f := &frames[i]
 			ends = turn == l.TurnCount() && (ends || f.Note.commitsBlock())
-			// A statement that the server did not accept had no effect, and needs no survey (forbidReplayOfUnparsed).
+			// An unparsed text of an earlier turn had no effect, since the server refused it (forbidReplayOfUnparsed).
 			if !(turn < l.TurnCount() && isUnparsedFrame(f)) && !s.surveyFrame(&k, f) {
 				return recorded.Repeatable{}
 			}
 		}
 	}
-	// The log is that of a discarded part (after ROLLBACK TO), which has stored no values. Only answers are compared.
+	// The log is that of a part discarded by ROLLBACK TO. It has no stored values, only answers to compare.
 	if s.tx.whole != nil {
 		k.Clock = s.t.attempt.keepingWhole.Clock
 		return k
 	}
-	// A replay after ROLLBACK TO SAVEPOINT refuses statements that read the clock. DSQL has no triggers that could read it.
+	// After a replay for ROLLBACK TO SAVEPOINT, Sluice refuses texts that read the clock, and DSQL has no triggers.
 	ends = ends || s.t.attempt.returnSavepoint != "" || s.tx.earlierTime != nil
 	k.Clock = k.Clock && ends && s.srv.cfg.Kind != Postgres
 	return k
@@ -134,8 +134,8 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	case !k.SameSequences(n.names.Schema()):
 		return false
 	}
-	// A parameter may be the word "now", which makes the server read the clock. The unfinished turn's statements are
-	// surveyed too, since they may read repeated values.
+	// A parameter may be the word "now", which makes the server read the clock. The survey includes the unfinished
+	// turn's statements, since they may read repeated values.
 	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.t.rec.loggedPayload(f)))
 	text := s.t.rec.clientText(f)
 	if values.ClassifyGenerated(s.srv.planner, text) != schema.Settled {
@@ -179,8 +179,8 @@ func (r *recorder) clientText(f *retry.LoggedFrame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// canSkipTurn reports whether a replay can skip a turn in its log: every statement in the turn only drew values (from
-// sequences, say) that the client received.
+// canSkipTurn reports whether a replay can skip a turn in its log. Each statement must only have generated values
+// for the client, such as sequence numbers.
 func (r *recorder) canSkipTurn(turn int, k *recorded.Repeatable) bool {
 	if !k.DrawnValues {
 		return false
@@ -199,7 +199,7 @@ func (r *recorder) canSkipTurn(turn int, k *recorded.Repeatable) bool {
 				return false
 			}
 			ran = true
-		// A statement that the skipped turn prepared is prepared when a later turn binds it.
+		// The turn can be skipped. If it prepared a statement, Sluice prepares that one when a later turn binds it.
 		case 0, wire.Parse, wire.Describe, wire.Execute, wire.Close, wire.Sync:
 		default:
 			return false

@@ -14,8 +14,8 @@ import (
 // have caused the conflict (OC001), and a text planned by the old schema could get a wrong answer. rerunTransaction
 // calls replanLog before each attempt.
 //
-// A single statement is planned again in the same way if the server does not know its table or column, as after another
-// process has replaced the table. The statement is sent again once, if its client has no answer yet.
+// If the server does not know a statement's table or column, another process may have replaced the table. Sluice
+// plans the statement again in the same way and sends it once more, if its client has no answer yet.
 
 // replanLog reads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
 // means that the attempt is over or was given up. An error is a lost backend.
@@ -66,8 +66,8 @@ func (s *session) replanLog() (done bool, err error) {
 	return true, nil
 }
 
-// refreshPurity asks the database whether texts that look like reads may write. It asks if a schema change has made the
-// answer unknown, and values that the client got depend on the answer. The error stops the turn, or is a *lostError.
+// refreshPurity asks the database whether texts that look like reads may write. It asks only if a schema change has
+// made the answer unknown, and the replay may repeat values. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
 	if s.srv.purity.IsKnown(s.srv.templates.ReadEpoch()) || !s.srv.purity.IsDue(s.srv.templates.ReadEpoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
 		return nil
@@ -79,18 +79,18 @@ func (s *session) refreshPurity() error {
 	return &lostError{err: err}
 }
 
-// canReplanAndResend reports whether the statement of o, whose table or column the server does not know, may be planned
-// again and resent. The client must have no answer of the transaction, and this must be the first try. If the schema
-// was just read because of an unknown name, the name counts as the client's mistake.
+// canReplanAndResend reports whether Sluice may plan and send the statement of o again, whose table or column the
+// server does not know. The client must have no answer of the transaction, and this must be the first try. Shortly
+// after a schema reading for an unknown name, the result is false.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
 	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.rec.phase == phaseLive && s.t.attempt.originalError == nil &&
 		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
 }
 
-// logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each frame
-// in order, because an Execute needs the new plan of its Parse or Bind. The replay is given up if Sluice has answered a
-// part of a changed text. Nothing is sent.
+// logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each
+// frame in order, because an Execute needs the new plan of its Parse or Bind. If Sluice itself answered a part of a
+// text whose plan changes, the replay fails. replanFrame sends nothing.
 type logReplanner struct {
 	*mapping.Replanner
 	templates *statement.Cache

@@ -21,10 +21,10 @@ import (
 // runAttempts loops over the attempts; refuseReplay sends the error. An attempt's steps are in abort.go, reacquire.go
 // and resend.go, its log in replaylog.go. docs/replay.md states the guarantees.
 
-// keepBackendUnder is the longest pause in which a replay keeps its backend. In a longer pause others may use it.
+// keepBackendUnder is the pause from which on a replay returns its backend, so that other sessions may use it.
 const keepBackendUnder = 200 * time.Millisecond
 
-// attemptPhase says who gets the backend's answers during a replay: the client, the replay log, or nobody.
+// attemptPhase says where the backend's answers go during a replay: to the client, only to the log, or nowhere.
 type attemptPhase uint8
 
 const (
@@ -43,24 +43,24 @@ const (
 )
 
 // replayAttempt is the part of a turn that concerns a replay of its transaction. The zero value is a turn without a
-// conflict. originalError is set from the first conflict until the client needs no error for that conflict.
+// conflict. originalError is set from the first conflict until the client needs no error for it.
 type replayAttempt struct {
 	serverAt serverPosition
 	// halfRowLost means that the client has the first part of a row, and the rest was lost with the backend.
 	halfRowLost bool
-	// originalError is the error that the client gets if the replay fails. statusAfter is the transaction status after it.
+	// originalError is the error that the client gets if the replay fails. statusAfter is the status after it.
 	originalError []byte
 	statusAfter   byte
-	// answersBefore are the answers that the client gets before originalError, if that error is about a name that the
-	// server does not know. Such an error may be the client's own mistake. It is nil for any other error. acksBefore is the
-	// number of acknowledgements in answersBefore, such as ParseComplete.
+	// answersBefore are the answers that the client gets before originalError, if that error is about an unknown name.
+	// That may be the client's mistake. For other errors it is nil. acksBefore is the number of acknowledgements in
+	// answersBefore, such as ParseComplete.
 	answersBefore []byte
 	acksBefore    int
 	refusal       retry.RefusalReason // why no further attempt is made
 	// renewed means that the replay's last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// forRollbackTo means that a ROLLBACK TO caused the replay, which then does not wait at the gate for its rows.
+	// forRollbackTo means that a ROLLBACK TO caused the replay, which does not wait in the gate's queue for its rows.
 	// returnSavepoint is the savepoint's name until the replay has reached that savepoint.
 	forRollbackTo   bool
 	returnSavepoint string
@@ -69,7 +69,7 @@ type replayAttempt struct {
 	// turn in progress repeats values too.
 	keeping   recorded.Repeatable
 	keepsLast bool
-	// keepingWhole has the repeated values of the whole transaction (keeping), also while a discarded part is replayed.
+	// keepingWhole has keeping for the whole transaction, also during the replay of a part that ROLLBACK TO discarded.
 	keepingWhole recorded.Repeatable
 	// lostRead means that the backend was lost during a statement that only reads, by what Sluice knows of the schema.
 	lostRead bool
@@ -77,15 +77,15 @@ type replayAttempt struct {
 	discardedDiff *discardedDiff
 }
 
-// abandonAttempt ends an attempt of a replay. A reason other than retry.Replayable forbids further attempts.
-// runAttempts then continues.
+// abandonAttempt ends an attempt of a replay. The caller returns to runAttempts. A reason other than
+// retry.Replayable forbids further attempts.
 func (t *turn) abandonAttempt(reason retry.RefusalReason) {
 	t.rec.phase, t.attempt.refusal = phaseAborting, reason
 }
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
-// process's budget. It sets t.pause. For any result but retry.Replayable there is no replay; the caller counts the
-// refusal. crowd is how many transactions of this process wait for the same rows.
+// process's budget. It sets t.attempt.pause. If the result is not retry.Replayable, there is no replay, and the
+// caller counts the refusal. crowd is how many transactions of this process wait for the same rows.
 func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.RefusalReason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
@@ -97,7 +97,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
-	// A replay could not compare the turn's answers, since the log lacks their masked parts.
+	// The log lacks the parts of answers that Sluice hid from the client, so that a replay could not compare them.
 	case s.t.output.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
@@ -106,8 +106,8 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	}
 	pause, reason := s.tx.attempts.NextDelay(&r.cfg.Policy, cause, time.Now(), rand.Float64(), crowd)
 	// Two kinds of replay charge no budget. If the server only wants a statement in another form, or prepared again, no
-	// other transaction is in the way. If the gate has let the transaction through, the gate limits their number, and a
-	// transaction that read before it waited there always loses.
+	// other transaction is in the way. If the gate (the queue for contended rows) had let the transaction through, it
+	// limits the number of replays.
 	gated := s.tx.gated && cause.IsRowContention()
 	if reason == retry.Replayable && cause.MayConflict() && !gated && !r.budget.Take() {
 		reason = retry.OverBudget
@@ -116,9 +116,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	return reason
 }
 
-// handleConflict handles an error that reports a conflict, or that the server wants a statement in another form. frame
-// is the error; whole means that frame is complete. again reports that the attempt has failed and that runAttempts must
-// go on. Otherwise the client got the error, with the reason for no replay.
+// handleConflict handles the server's error of a conflict, or one that asks for another form of a statement. frame
+// is the error; whole means that frame is complete. again reports that the attempt has failed and that runAttempts
+// must go on. Otherwise handleConflict has sent the client the error, with the reason for no replay.
 func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
@@ -135,7 +135,7 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 	reason := s.decideReplay(cause, crowd)
 	// The client gets the first attempt's error, and never a later attempt's.
 	if t.attempt.originalError == nil {
-		// After a cancel, runAttempts waits until the server is idle. Then refuseReplay sends the error.
+		// After a cancel, refuseReplay sends the error once runAttempts has waited until the server is idle.
 		if reason != retry.Replayable && reason != retry.Cancelled {
 			s.countReplayRefusal(reason)
 			if err := s.sendDelayedTag(); err != nil {
@@ -159,8 +159,8 @@ func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bo
 	return true, nil
 }
 
-// failOnDifference ends the attempts because an answer differs from the answer that the client has. A cancel, or a
-// reason that made the log unusable, replaces retry.Differs.
+// failOnDifference ends the attempts because an answer differs from the answer that the client has. The reason is
+// retry.Differs, unless the client has cancelled or the log has another reason against a replay.
 func (l *link) failOnDifference() {
 	t := l.t
 	t.abandonAttempt(retry.Differs)
@@ -215,15 +215,15 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 	return s.runAttempts()
 }
 
-// runAttempts makes attempts until one has come as far as the client has, or tells the client why no other is made.
-// t.phase must be phaseAborting. After nil, the turn continues with a backend in the state that the client expects, the
-// turn has settled, or its frames are skipped. t.originalError holds the first error for later attempts.
+// runAttempts makes attempts until one has reached the client's position, or sends the reason for none. t.rec.phase
+// must be phaseAborting. After nil, the turn continues with a backend in the state that the client expects, is over,
+// or skips frames. t.originalError holds the first error for later attempts.
 func (s *session) runAttempts() error {
 	t := s.t
 	defer s.returnVerifyBackend()
 	for t.rec.phase == phaseAborting {
 		s.returnVerifyBackend()
-		// The client gets the output so far, which is no longer withheld. So the next attempt must give the same answers.
+		// The client gets the output so far, which Sluice can no longer withhold. So the next attempt must repeat it.
 		if t.rec.streams {
 			if err := s.flushBuffered(); err != nil {
 				return err
@@ -275,9 +275,9 @@ func (s *session) runAttempts() error {
 	return nil
 }
 
-// refuseReplay sends the client the original error with the reason, or the error of a cancel or timeout. The backend is
-// rolled back and returned, unless functions have left state there. The session is then in a failed block or in none,
-// as after the original error. After nil the turn is over, or its frames are skipped.
+// refuseReplay sends the client the original error with the reason, or the error of a cancel or timeout. It rolls
+// the backend back and returns it, unless functions have left state on it. Afterwards the session is in a failed
+// block or in none, as after the original error. The turn is over, or skips frames.
 func (s *session) refuseReplay() error {
 	t, untold := s.t, s.t.unansweredNameUndos(s.t.attempt.undos)
 	s.countReplayRefusal(t.attempt.refusal)
@@ -336,8 +336,8 @@ func (s *session) refuseReplay() error {
 	return s.endTurnLocally()
 }
 
-// replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part. drew
-// is the result of mayRegenerateValues (whether the server generated new values) for a ROLLBACK TO.
+// replayDifference returns where a refused replay answered differently, in the transaction or in a discarded part.
+// drew reports, for a ROLLBACK TO, whether the difference may be values that the server generated again.
 func (t *turn) replayDifference() (diff retry.ReplayDifference, drew bool) {
 	switch {
 	case t.attempt.refusal != retry.Differs:

@@ -33,7 +33,7 @@ type replayShared struct {
 	alert  *retry.ConflictAlert
 }
 
-// newReplayShared returns the state that the replays of a Server share. It is nil if replay is off or useless.
+// newReplayShared returns the state that the replays of a Server share. It is nil if there are none.
 func newReplayShared(cfg Config) (*replayShared, error) {
 	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
@@ -74,7 +74,7 @@ type transaction struct {
 	at block.Block
 	// changes is the number of texts sent in the transaction that may have changed something.
 	changes uint64
-	// ran means that more than the BEGIN was sent, so that ddl.in_transactions can no longer be changed (options.go).
+	// ran means that Sluice has sent more than the BEGIN. From then on ddl.in_transactions is fixed (options.go).
 	ran options.Ran
 	// resets has the settings of the startup that functions may have reset (restoresettings.go).
 	resets serversettings.TxResets
@@ -95,7 +95,7 @@ type recorder struct {
 	scratch []byte           // the buffer of loggedPayload
 	// logs means that the turn's frames are in the log of the transaction, for a replay.
 	logs bool
-	// streams means that the client gets answers at once, and none is withheld for a replay.
+	// streams means that the client gets answers at once, and Sluice withholds none for a replay.
 	streams bool
 	// phase says who gets the backend's answers.
 	phase attemptPhase
@@ -121,12 +121,12 @@ type logEntry struct {
 	silent    bool                   // B, E, C: of a cursor or fence, whose answer no client gets
 	fence     bool                   // B: of a fence
 	own       replyHandler           // E: the reply to a statement of Sluice's own
-	// commits means that the turn may have committed once this frame is sent.
+	// commits means that, once Sluice has sent this frame, the turn may have committed.
 	commits bool
-	// first is the number of a Query's statements that belong to the log's transaction. Later statements follow the COMMIT
-	// of that transaction. For a Bind, first is 1 or 0.
+	// first is the number of a Query's statements that belong to the log's transaction. Later statements of the Query
+	// follow that transaction's end. For a Bind or Execute, first is 1 or 0.
 	first uint16
-	// undoes means that the statement name gets its earlier meaning prev if the server skips the frame.
+	// undoes means that, if the server skips the frame, the statement name means prev again.
 	undoes bool
 	name   string // of the prepared statement; B: of the portal
 	prev   *statement.Client
@@ -138,8 +138,8 @@ type localAnswers struct {
 	strung *scriptPlan // of a multi-statement query
 }
 
-// startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks earlier
-// local answers, since the client has them, and the server sent nothing before them. A block without its log gets none.
+// startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks
+// Sluice's earlier answers, which the client has; the server sent nothing before them. In a block it starts no log.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -167,8 +167,8 @@ func (s *session) openLog() {
 	}
 }
 
-// optOutOfReplay turns replay off for the current transaction, or for the transaction that the current statement
-// begins. That holds even if Sluice answers that statement.
+// optOutOfReplay turns replay off, if asked is set, for the current transaction, or for the one that the current
+// statement begins. It does so even if Sluice answers that statement.
 func (tx *transaction) optOutOfReplay(asked bool) {
 	if asked {
 		tx.optedOut = true
@@ -176,8 +176,8 @@ func (tx *transaction) optOutOfReplay(asked bool) {
 	}
 }
 
-// endTransaction frees the record of a transaction and releases its pass (its place at the gate). committed means that
-// the client got the COMMIT, which adds to the process's budget of replays.
+// endTransaction frees the record of a transaction and releases its pass (its place in the queue for contended
+// rows). committed means that the client got the COMMIT, which adds to the process's budget of replays.
 func (s *session) endTransaction(committed bool) {
 	if s.tx.watched {
 		s.srv.observers.notifySettled(s, committed)
@@ -235,8 +235,8 @@ func (r *recorder) logUndo(name string, prev *statement.Client) {
 	}
 }
 
-// logPlan records the effect of a text on the replay log before the text runs. Some texts forbid a replay. Others count
-// as writes, which a ROLLBACK TO undoes.
+// logPlan records the effect of a text on the replay log before the text runs. Some texts forbid a replay. Others
+// count as writes, which matters for ROLLBACK TO.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.rec.logs || !l.Replayable() {
@@ -266,8 +266,8 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 
 // forbidReplayOfUnparsed forbids the replay of a transaction after the server ran unparsed text, which may have done
 // anything. A text with a syntax error has done nothing and may be replayed. So a ROLLBACK TO is possible after a
-// typing mistake, as with psql's ON_ERROR_ROLLBACK. In a pipeline with a savepoint the session therefore waits for the
-// answer to unparsed text. Without a savepoint, later frames forbid a replay as partial_group.
+// typing mistake, as with psql's ON_ERROR_ROLLBACK. So in a pipeline with a savepoint the session waits for the
+// answer to unparsed text. Without a savepoint, later frames forbid a replay, with the reason partial_group.
 func (t *turn) forbidReplayOfUnparsed() {
 	if t.request.unreadRuns {
 		t.rec.tx.log.RefuseReplay(retry.Unread)
@@ -282,8 +282,8 @@ func (r *recorder) isWithholding() bool {
 	return r.logs && !r.streams && r.tx.log.Replayable()
 }
 
-// recordRows records in the log the rows that the server has sent up to the read position. Rows that the client has
-// from an earlier attempt are not sent again. A difference from the client's rows ends the attempt.
+// recordRows records in the log the rows that the server has sent up to the read position. It does not send rows
+// again that the client has from an earlier attempt. A difference from the client's rows ends the attempt.
 func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -310,8 +310,8 @@ func (s *session) recordRows(r *relaySpan) error {
 	return nil
 }
 
-// recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client has (for an
-// error or notice, all or none). After a difference the attempt has failed, and the client gets nothing.
+// recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client already
+// has (of an error or notice, all or none). If the frame differs, the attempt fails, and all count.
 func (l *link) recordReply(typ byte, frame []byte) int {
 	log := l.tx.log
 	if typ == wire.ReadyForQuery && l.b.status == 'I' && l.t.rec.phase != phaseRepeating && !log.IsReplayBehind() {
@@ -348,8 +348,8 @@ func (l *link) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all output so far, and the turn continues. The client then knows the answer to each
-// Parse (revalidateStatement).
+// flushToClient sends the client all output so far, and the turn continues. After it the client has the answer to
+// each earlier Parse (revalidateStatement).
 func (l *link) flushToClient() error {
 	l.deliveries++
 	if err := l.releaseWithheld(); err != nil {

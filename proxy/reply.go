@@ -11,8 +11,8 @@ import (
 // This file matches each frame of the backend with the first pending reply, updates the session, and decides whether
 // the client gets the frame. It handles all frames but plain rows. replyerror.go handles errors.
 
-// handleBackendFrame matches one backend frame with the pending replies, and returns whether the client gets the frame.
-// If it exceeds a buffer, frame is cut; total is the whole length. An error is a lost backend, or ends the session.
+// handleBackendFrame matches one backend frame with the pending replies, and returns whether the client gets the
+// frame. total is its length. A frame above a buffer is cut. An error is a lost backend, or ends the session.
 func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	if !wire.HasMinimumPayload(frame, len(frame) == total) {
@@ -59,7 +59,7 @@ func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVe
 	return s.handleAnswer(a, typ, frame, total)
 }
 
-// handleAnswer handles a frame of meaning a for the first pending reply, and removes that reply once it is complete.
+// handleAnswer handles a frame with the meaning a for the first pending reply. It removes a reply that is complete.
 func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	o, v := t.owed.first(), t.owed.first().defaultVerdict()
@@ -87,7 +87,7 @@ func (s *session) handleAnswer(a answer.Meaning, typ byte, frame []byte, total i
 		if v, stays, err = s.handleStatementEnd(o, a, typ, frame, v); stays || err != nil {
 			return v, err
 		}
-	// Only CommandComplete ends a COPY. Its pending reply stays until then.
+	// A COPY's pending reply stays in the queue until the COPY's CommandComplete.
 	case answer.Copies:
 		s.t.startCopyIn()
 		return v, nil
@@ -113,8 +113,8 @@ func (s *session) settleAtReady(v frameVerdict, frame []byte) (frameVerdict, err
 	return s.verdictForReady(v), err
 }
 
-// handleUnrequested handles a frame that a backend sends unrequested. A ParameterStatus is recorded, and the client
-// gets the change at the end of the turn. The client gets a notice unless Sluice's own statement caused it.
+// handleUnrequested handles a frame that a backend sends unrequested. It records a ParameterStatus, which the client
+// gets at the end of the turn. The client gets a notice unless Sluice's own statement caused it.
 func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	hidden := false
 	switch typ {
@@ -135,8 +135,8 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	return pass
 }
 
-// recordAccepted records that the server has parsed the text of o. Sluice then answers each Parse of that text itself,
-// for all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
+// recordAccepted records that the server has parsed the text of o. From then on Sluice answers each Parse of it, for
+// all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
 func (p *pairing) recordAccepted(o *pendingReply) {
 	if o.tmpl != nil && !p.pin.IsPinned() && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
 		o.tmpl.Accepted.Store(o.stmt.Epoch + 1)
@@ -180,9 +180,9 @@ func errMalformedFrame(typ byte, total int) error {
 	return fmt.Errorf("frame %q of %d bytes: %w", typ, total, wire.ErrMalformed)
 }
 
-// handleReadyForQuery handles ReadyForQuery. Unless a replay is running, the turn settles. If parameters have changed,
-// the client gets their ParameterStatus before ReadyForQuery, so that the turn's staged settings are settled here too.
-// Otherwise settleTurn settles them.
+// handleReadyForQuery handles ReadyForQuery. Unless a replay is running, it settles the turn. If parameters have
+// changed, the client gets their ParameterStatus before ReadyForQuery, so that this method must settle the staged
+// settings too. Otherwise settleTurn settles them.
 func (s *session) handleReadyForQuery(frame []byte) error {
 	if err := s.passNotifications(); err != nil {
 		return err

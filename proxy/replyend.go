@@ -10,9 +10,9 @@ import (
 
 // This file records a statement's effects on the session, the schema and the transaction, once the server has answered.
 
-// handleStatementEnd handles the frame that ends a statement of o. a says whether more statements may follow. v is the
-// verdict so far (whether the client gets the frame), and now is the new verdict. stays means that the caller must not
-// remove the pending reply o.
+// handleStatementEnd handles the frame that ends a statement of the pending reply o. a says whether more may follow.
+// v is the verdict so far (whether the client gets the frame), and now is the new verdict. stays means that the
+// caller must not remove the pending reply o.
 func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte, frame []byte, v frameVerdict) (now frameVerdict, stays bool, err error) {
 	t := s.t
 	if a == answer.CompletesOne && s.t.isSurplusTag(o) {
@@ -41,7 +41,7 @@ func (t *turn) lacksTags(o *pendingReply) bool {
 }
 
 // recordCompletion records the effects of a statement that has ended, or whose portal was suspended. In a replay,
-// pending replies of a settled turn have no plan, because the effects are already recorded.
+// pending replies of a finished turn have no plan, because the effects are already recorded.
 func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -80,7 +80,7 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 }
 
 // recordStatementEnd records that the server has answered a statement. If the statement ended a transaction, the
-// request may continue in another one. The log covers only the first transaction, so that a replay is refused.
+// request may continue in another one. The log covers only the first transaction, so that it refuses a replay.
 func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	t := s.t
 	var did block.TxEffect

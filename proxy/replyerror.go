@@ -16,7 +16,7 @@ import (
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
-	// mapped is the ErrorResponse that the client gets instead of the server's. nil means the server's.
+	// mapped is the ErrorResponse that the client gets instead of the server's. nil: the server's error.
 	mapped []byte
 	// original is the ErrorResponse that the client gets if a replay is refused.
 	original []byte
@@ -24,10 +24,10 @@ type serverError struct {
 	replays bool
 }
 
-// handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
-// answer the pending replies up to the next Sync. If a replay may get another answer, the error is withheld, the
-// attempt has failed (t.phase), and runAttempts goes on. Names of prepared statements that the skipped frames changed
-// are restored, or, with a replay, once the replay is given up.
+// handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will
+// not answer the pending replies up to the next Sync. If a replay may get another answer, Sluice withholds the
+// error, the attempt fails (t.rec.phase), and runAttempts goes on. The skipped frames' changes of prepared statement
+// names are undone at once, or if the replay fails.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -53,7 +53,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		s.t.forbidReplayOfUnparsed()
 	}
 	t.request.unreadRuns = false
-	// While a discarded part is repeated, the error that ended the part is expected, and causes no replay.
+	// While Sluice repeats a part that ROLLBACK TO discarded, it expects the part's last error, and does not replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.t.rec.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
@@ -136,8 +136,8 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	return e
 }
 
-// isUnknownName reports whether the server does not know a table or column that the statement names. Sluice's cached
-// schema may then be out of date.
+// isUnknownName reports whether the server does not know a table or column that the statement names. If so, Sluice's
+// cached schema may be out of date.
 func isUnknownName(payload []byte) bool {
 	switch string(retry.ErrorField(payload, 'C')) {
 	case "42703", "42P01":
@@ -208,7 +208,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.server.skip = true
 	case q.first().kind != wire.Sync:
-		// The client will send no Sync, since it has sent a Query. The failed frames before the Query include Sluice's BEGIN.
+		// The client sends no Sync, because it has sent a Query. Sluice's own BEGIN, sent as frames before it, has failed.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.t.addToBatch(wire.FrameSync)
 		return s.flushToBackend()

@@ -46,8 +46,8 @@ func (s *session) reportParameters() error {
 	return nil
 }
 
-// adoptReportedSettings makes settings that functions have changed in the ended transaction the session's own. done has
-// the settings that the transaction's statements have set.
+// adoptReportedSettings makes settings that functions have changed in the ended transaction the session's own. done
+// has the changes of settings that the transaction's statements made.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	if !s.b.settings.HasNews(done) {
 		return

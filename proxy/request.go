@@ -97,10 +97,10 @@ func (s *session) checkParseLength(total int) *wire.Error {
 }
 
 // finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
-// ALTER TABLE that waits for its Sync, because typ is no Sync. It stores rows of cursors WITH HOLD if their group ends
-// here. It waits for pending replies in three cases: a Query or FunctionCall follows without a Sync, the pipeline is
-// too long, or a pending reply decides how the next text is planned. The current frame is still unread, and an error
-// belongs to that frame. After nil the frame must be handled, or skipped if t.skip is set.
+// ALTER TABLE that Sluice would run at the Sync, because another frame follows. It stores rows of cursors WITH HOLD
+// if their group ends here. It waits for pending replies if a Query or FunctionCall follows without a Sync, or if
+// the pipeline is too long. It also waits if a pending reply decides how to plan the next text. The current frame is
+// still unread, and an error belongs to it. After nil the caller handles the frame, or skips it (t.skip).
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
 	if why := t.notAloneError(typ); why != nil {
@@ -160,7 +160,7 @@ func (s *session) exceedsServerLimit(total int) bool {
 }
 
 // handleSync handles a Sync, which ends a turn of the extended protocol. If the server has got nothing of the turn,
-// Sluice answers the Sync itself. Otherwise the Sync is sent, and handleSync returns when the turn has settled. Before
+// Sluice answers the Sync itself. Otherwise the Sync is sent, and handleSync returns when the turn is over. Before
 // the Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
 func (s *session) handleSync(total int) error {
 	if err := s.discardBytes(total); err != nil {
@@ -212,7 +212,7 @@ func (s *session) handleSync(total int) error {
 			return err
 		}
 	}
-	// The log entry says whether this Sync may commit. t.outcome, which knows, is updated first.
+	// The outcome must record the Sync first, since the log entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
 	t.server.outcome.RecordSync()
 	s.t.rec.logFrame(wire.Sync, logEntry{commits: t.server.outcome.MayCommit()}, nil)
@@ -308,8 +308,8 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	return s.srv.observers.sending.notify(s, plan)
 }
 
-// admitReplanned lets the observers admit a plan that replaces the admitted one and may be of another kind. The backend
-// is lent, and nothing of the query was sent yet.
+// admitReplanned lets the observers (features) check a plan that replaces an admitted one and may be of another
+// kind. The session has its backend, and has sent nothing of the query.
 func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	if err := s.srv.observers.admitting.notify(s, plan); err != nil {
 		return err
@@ -317,8 +317,8 @@ func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	return s.srv.observers.sending.notify(s, plan)
 }
 
-// borrowForPortal borrows a backend on which a portal with the given plan may run. The observers admit the plan again,
-// since the portal may have been bound long ago.
+// borrowForPortal borrows a backend on which a portal with the given plan may run. The observers (features) check
+// the plan again, since the client may have bound the portal long ago.
 func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -392,8 +392,8 @@ func (s *session) handleFunctionCall(total int) error {
 // functionPlan is the plan of a FunctionCall, and of a portal that Sluice does not know.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// endTurnLocally ends the turn with Sluice's own ReadyForQuery. Outside a block the transaction ends too. Settings that
-// Sluice answered are then committed, or dropped after an error, and portals are closed.
+// endTurnLocally ends the turn with Sluice's own ReadyForQuery. Outside a block the transaction ends too. In that
+// case it commits the settings that Sluice answered, or drops them after an error, and closes portals.
 func (s *session) endTurnLocally() error {
 	s.t.settled = true
 	status := s.txStatus()

@@ -14,10 +14,10 @@ import (
 // This file sends the log of a transaction again in a replay, turn by turn, through the queue and relay that a client's
 // frames use. The log compares the answers. Some functions decide whether a Sync group is more than one transaction.
 
-// rerunTransaction sends the logged transaction again. First it sends every settled turn, whose answers must not
-// differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must be
-// idle and have the session's settings. After nil, the attempt has come as far as the client had, the attempt is over
-// (isAttemptOver), or the turn has settled.
+// rerunTransaction sends the logged transaction again. First it sends every finished turn, whose answers must not
+// differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must
+// be idle and have the session's settings. After nil, the attempt has come as far as the client had, the attempt is
+// over (isAttemptOver), or the turn is over.
 func (s *session) rerunTransaction() error {
 	t := s.t
 	t.server = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
@@ -38,7 +38,7 @@ func (s *session) rerunTransaction() error {
 		return err
 	}
 	t.rec.phase, t.attempt.serverAt, t.server.statement = phaseLive, midTurn, 0
-	// The settings return to their state before the turn in progress, which changes them again.
+	// Sluice restores the settings as they were before the turn in progress, whose frames change them again.
 	s.settings.RestoreProgress(t.progress)
 	s.restoreBeforeScript()
 	if t.nested.asksTime {
@@ -60,8 +60,8 @@ func (s *session) rerunTransaction() error {
 	return s.flushToBackend()
 }
 
-// rerunSettledTurns sends the settled turns of a transaction again, except those whose answers are reused. Every answer
-// must be the same as before.
+// rerunSettledTurns sends the finished turns of a transaction again, except those whose answers are reused. Every
+// answer must be the same as before.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
 	t.attempt.keeping, t.attempt.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
@@ -107,8 +107,8 @@ func (s *session) rerunSettledTurns() error {
 	return nil
 }
 
-// resendTurn sends the frames of the log's current turn again. last means that this is the turn in progress. After an
-// error that the client gets, frames are skipped up to a Sync.
+// resendTurn sends the frames of the log's current turn again. last means that this is the client's turn in
+// progress. After an error that the client gets, it skips frames up to a Sync.
 func (s *session) resendTurn(last bool) error {
 	t := s.t
 	// The frames are copied, since an error that the client gets empties the log, but a Sync must still be sent.
@@ -122,7 +122,7 @@ func (s *session) resendTurn(last bool) error {
 				f.Note.undoes = false // the client got the answer: the name keeps its meaning
 			}
 		}
-		// A settled turn inside a block commits nothing, since the block is still open.
+		// A finished turn inside a block commits nothing, since the block is still open.
 		commits := last && f.Note.commits
 		if commits {
 			if err := s.awaitReplayedAnswers(); err != nil || t.isAttemptOver() {
@@ -151,8 +151,8 @@ func (s *session) resendTurn(last bool) error {
 	return nil
 }
 
-// countAcknowledgements returns how many answers without a digest (hash) the client gets for a frame, as the replay log
-// counts them. A Describe has one for a ParseComplete before its answer, and one for an answer that Sluice writes.
+// countAcknowledgements returns how many answers to a logged frame have no digest (hash) in the replay log. For a
+// Describe, a ParseComplete before its answer counts, and so does an answer that Sluice writes.
 func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -181,10 +181,10 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	return count
 }
 
-// unansweredNameUndos returns the changes of statement names to undo, newest first. They belong to frames in the turn
-// in progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
-// none. The undos in taken run first. If one is for the unnamed statement, a failed Parse may have destroyed that
-// statement, which then stays destroyed.
+// unansweredNameUndos returns undos of changed statement names, the newest first. They are for frames of the turn in
+// progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
+// none. The caller runs the undos in taken first. If one is for the unnamed statement, a failed Parse may have
+// destroyed it, and the result has no undo for it.
 func (t *turn) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	l := t.rec.tx.log
 	if !t.rec.logs || !l.Replayable() {
@@ -251,8 +251,8 @@ func (s *session) flushPendingReplies() error {
 	return s.abandonTurn(s.lossError(), reservoir.Unclean)
 }
 
-// trackExecute records that a portal runs. It refuses a replay if a Sync group outside a block may have become more
-// than one transaction. It must be called before the Execute is logged.
+// trackExecute records that a portal runs. It makes the log refuse replays if a Sync group outside a block may now
+// be several transactions. It must be called before the Execute is logged.
 func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.server.outcome.InBlock()
@@ -266,7 +266,7 @@ func (s *session) trackExecute(plan *rewrite.Plan) {
 	}
 }
 
-// forbidReplayAfterCommit refuses a replay if a frame follows a statement that may have committed by itself.
+// forbidReplayAfterCommit makes the log refuse replays if a frame follows a statement that may have committed alone.
 func (t *turn) forbidReplayAfterCommit() {
 	if t.rec.logs && t.server.outcome.MayStartNewTx() {
 		t.rec.tx.log.RefuseReplay(retry.PartialGroup)

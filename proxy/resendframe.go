@@ -10,8 +10,8 @@ import (
 
 // This file writes the frames of the log again, for the backend that gets them in a replay.
 
-// resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress, and only
-// then are its effects on the session repeated.
+// resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress. If so,
+// resendFrame repeats its effects on the session.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -31,7 +31,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 		s.resendQuery(f, last)
 		return nil
 	}
-	// The row limit of the Execute is ignored, since a needless Parse does no harm.
+	// Any Execute counts as one with a row limit. At worst Sluice later sends a needless empty Parse (unseen).
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
 	var plan *rewrite.Plan
 	if last {
@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply gives a logged frame's pending reply o the same handler as the first time. The frame is no Query.
+// restoreReply gives the pending reply o of a logged frame, not a Query, the same handler as the first time.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)
@@ -162,8 +162,8 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	s.t.resendUnchanged(f)
 }
 
-// addReplayNameUndo records the frame's change of a statement name, which an error before the newest pending reply then
-// undoes. It does so only in the turn in progress, and only if the client does not have the frame's answer.
+// addReplayNameUndo records an undo of the frame's change of a statement name, if the frame belongs to the turn in
+// progress (last). A server's error at the newest pending reply, or at an earlier one, runs that undo.
 func (t *turn) addReplayNameUndo(n *logEntry, last bool) {
 	if last && n.undoes {
 		t.owed.addNameUndo(n.name, n.prev)

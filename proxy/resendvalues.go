@@ -17,9 +17,9 @@ import (
 // other, so that mapped columns work too. Sluice does not interpret values, and sends each in the form in which it
 // came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
 
-// substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement of
-// the text. told writes the value of an answer's column, and timed writes a time. last says that the statement belongs
-// to the unfinished turn. Its answer's values are then needed only if the client has received some of the output.
+// substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement
+// of the text. told returns the SQL of a column's value, timed that of a time. last says that the statement is in
+// the unfinished turn. It gets values only if the client has some of that turn's output.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a recorded.Text) {
 	kept, k := f.Note.kept, &s.t.attempt.keeping
 	if last && !s.t.attempt.keepsLast || kept != nil && !kept.Whole {
@@ -32,8 +32,8 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 	return k.Substitute(s.srv.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
 }
 
-// replayQueryText and replayBind return ok as false if the statement must get the first attempt's time and cannot. They
-// return no text if the changed text is refused, or has another kind. Then the old text is sent, whose answer differs.
+// replayQueryText and replayBind return ok as false if the statement must get the first attempt's time and cannot.
+// They return no text if it would be refused, or its kind differs. Sluice sends the old text, whose answer differs.
 
 // replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. "" means
 // the unchanged text.
@@ -84,7 +84,7 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 	return s.srv.templates.Template(&s.t.scratch, []byte(a.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), p.Bytes(), true
 }
 
-// mustRecordAgain reports whether a replay must record the answer of a statement again, and then forgets the first
+// mustRecordAgain reports whether a replay must record the answer of a statement again. If so, it drops the first
 // answer. The result is true in the unfinished turn (last), unless the statement got its first answer's values.
 func (t *turn) mustRecordAgain(n *logEntry, last, given bool) bool {
 	if !last || n.kept == nil || given && n.kept.Whole && t.attempt.keepsLast {

@@ -15,13 +15,13 @@ import (
 // the process's schema snapshot and the session's search path.
 //
 // The search path is that of the next statement. It includes staged settings, and the effects of statements that are
-// not answered yet. If the path cannot be known, names are resolved for an unknown path.
+// not answered yet. If Sluice does not know the path, it refuses names that may mean a mapped table.
 
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.ForgetPathDoubt() }
 
-// namesForNextText returns the relation names for the session's next query, or nil if no column is mapped. It may wait
-// until the schema is read. A returned error goes to the client, or ends the session.
+// namesForNextText returns the relation names for the session's next query, or nil if the process maps no columns.
+// It may wait until the schema is read. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	if !s.srv.keeper.Maps() {
 		return nil, nil
@@ -58,8 +58,8 @@ func (s *session) isPathPending() bool {
 	})
 }
 
-// planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. replanByNames then neither
-// changes the plan nor reads the schema.
+// planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. If so, replanByNames
+// neither changes the plan nor reads the schema.
 func (p *pairing) planIgnoresSchema(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(plan) || p.txStatus() == 'E'
 }
@@ -107,8 +107,8 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 	return plan, names, nil
 }
 
-// reloadBeforeRefusal returns newer names for a query that Sluice would refuse because of its names. The schema is read
-// again first, unless it was just read, since the server cannot report a schema change for such a query.
+// reloadBeforeRefusal returns newer names for a query that Sluice would refuse because of its names. It first reads
+// the schema again, unless just read, since the server never sees the query and cannot report a change.
 func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameResolver, error) {
 	if s.txStatus() == 'E' {
 		return names, nil
@@ -169,7 +169,7 @@ func (s *session) replanByNames(cs *statement.Client) error {
 	return nil
 }
 
-// refuseUnparsedMapped refuses a query that is too long to be parsed, if it might name a table with mapped columns.
+// refuseUnparsedMapped refuses a query that is too long to be parsed, if its table may store bytea as text.
 func (s *session) refuseUnparsedMapped() error {
 	names, err := s.namesForNextText(nil)
 	if err != nil || !names.MayMentionMapped(nil) {
@@ -179,8 +179,8 @@ func (s *session) refuseUnparsedMapped() error {
 	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
-// refuseUnmapped refuses a query that names a table with mapped columns, in a process that maps nothing. Only the first
-// query waits for the schema. Later ones use the latest snapshot.
+// refuseUnmapped refuses a query that names a table with mapped columns (bytea keys stored as text), in a process
+// without mapping. Only the first query waits for the schema. Later ones use the latest snapshot.
 func (s *session) refuseUnmapped(sql []byte) error {
 	k := s.srv.keeper
 	if !k.Refuses() {

@@ -31,8 +31,8 @@ func (s *session) markSettingsReset() {
 	}
 }
 
-// mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have been
-// reset. Reported parameters show most resets. If the backend returns to the reservoir, it is reset anyway.
+// mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have
+// been reset. Reported parameters show most resets. Sluice resets a backend anyway before the reservoir gets it.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.rec.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -41,8 +41,8 @@ func (s *session) mayHaveResetSettings() bool {
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
 }
 
-// findResetSettings returns the names of the startup's settings whose values come from no SET of this session
-// (FindSQL). refusal is the server's error.
+// findResetSettings returns the names of startup settings whose values on the backend come from no SET of this
+// session (FindSQL). refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
@@ -65,8 +65,8 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 }
 
 // settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
-// which the client does not get. It restores the settings, in a block for its rest, and sends Sluice's own
-// ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
+// which the client does not get. It restores the settings, in a block only for the rest of it, and sends Sluice's
+// own ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
 func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
 	t.restoresSettings = false
@@ -104,8 +104,8 @@ func (s *session) settleRestoringSettings() error {
 	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, nil, status), status))
 }
 
-// restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block. The end
-// of the block shows whether the reset was to last longer.
+// restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block.
+// Sluice finds out at the block's end whether the reset lasts longer.
 func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
 	sets := serversettings.StartupInBlock(&s.settings, names)
 	if len(sets) == 0 {
@@ -122,9 +122,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. The backend gets
-// the startup values before the next statement. If the resets are unknown, the session ends after the turn, and no
-// other session gets its backend.
+// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. So the
+// backend gets the startup values before the next statement. If known is false, the session ends after the turn, and
+// no other session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

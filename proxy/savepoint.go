@@ -25,8 +25,8 @@ import (
 type savepointState struct {
 	marks []savepointMark // one for each savepoint of the log
 	binds uint64          // portals bound so far in the transaction
-	// cursors means that the transaction declared a cursor. moved is 1 plus the number of the last turn that read from a
-	// portal or cursor older than the last savepoint, or 0.
+	// cursors means that the transaction declared a cursor. moved is 0, or 1 plus the last turn that ran a portal or
+	// cursor older than the last savepoint.
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
@@ -96,8 +96,8 @@ func (s *session) endSimpleQuery() error {
 	return s.finishTurn()
 }
 
-// runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may have settled,
-// or its frames may be skipped. The caller sends an error to the client.
+// runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may be over, or
+// its frames may be skipped. The caller sends an error to the client.
 func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	if err := s.cutLogTurn(); err != nil || s.t.server.skip || s.t.settled {
 		return err
@@ -169,8 +169,8 @@ func (s *session) setSavepoint(name string) error {
 }
 
 // rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. In the session it undoes what the client has set and opened
-// since the savepoint. At the server a replay undoes the changes, unless the transaction has sent nothing. The caller
-// sends an error to the client; the transaction is then unchanged, or has failed.
+// since the savepoint. At the server a replay undoes the changes, unless the transaction has sent nothing. The
+// caller sends an error to the client; after it the transaction is unchanged, or has failed.
 func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
 	i := l.FindSavepoint(name)
@@ -187,7 +187,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
-	// staged.Changes are the settings sent since the savepoint. The server never gets settings that Sluice enforces.
+	// staged.Changes are the settings that Sluice sent to the server. It never sends settings that it enforces itself.
 	onlyRead := l.TurnsKeptByRollback(i) == l.TurnCount() && len(s.settings.Staged.Changes) == len(m.staged.Changes) && s.hasOnlyReadSince(l.FirstTurnAfter(i))
 	l.RollbackTo(i)
 	s.tx.marks = s.tx.marks[:i+1]
@@ -210,7 +210,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 }
 
 // returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that the server has
-// nothing to undo, so that a replay would only take a newer snapshot. done means that the turn has its answer.
+// nothing to undo: a replay would only take a newer snapshot. done means that the client has its answer.
 func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.RecordTxControl(rewrite.RollbackTo)
@@ -229,9 +229,9 @@ func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err 
 	return false, nil
 }
 
-// hasOnlyReadSince reports whether the server has only read since the given turn of the log, so that a ROLLBACK TO has
-// nothing to undo there. Portals do not count, because a replay would open them again. The caller checks changed
-// settings. Unparsed text and cursors count as writes; logPlan and trackSavepointTag record a DECLARE as a write.
+// hasOnlyReadSince reports whether the server has only read since the given turn of the log. If so, a ROLLBACK TO
+// has nothing to undo there. Portals do not count. The caller checks changed settings. Unparsed text and cursors
+// count as writes; logPlan and trackSavepointTag record a DECLARE as a write.
 func (s *session) hasOnlyReadSince(turn int) bool {
 	l := s.tx.log
 	if !l.Replayable() || s.txStatus() != 'T' {
@@ -264,7 +264,7 @@ func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 }
 
 // replayToSavepoint ends the transaction on the backend and replays the log up to the savepoint. The replay makes no
-// pause, and does not wait at the gate for its rows. Its error names the savepoint.
+// pause, and does not wait in the queue for its rows. A client's error of the replay names the savepoint.
 func (s *session) replayToSavepoint(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -328,8 +328,8 @@ func (s *session) resendCutTurn() error {
 	return nil
 }
 
-// trackSavepointTag records the command tag of a statement for savepoints. ROLLBACK TO does not move a cursor back. A
-// cursor older than the savepoint that has moved since therefore makes a ROLLBACK TO impossible.
+// trackSavepointTag records the command tag of a statement for savepoints. ROLLBACK TO does not move a cursor back.
+// So a ROLLBACK TO is impossible once a cursor that is older than the savepoint has moved.
 func (s *session) trackSavepointTag(tag []byte) {
 	t := s.t
 	if !t.rec.logs || !s.srv.emulatesSavepoints() {
@@ -353,7 +353,7 @@ func (s *session) trackSavepointTag(tag []byte) {
 	}
 }
 
-// trackPortalRun records that a portal runs. A portal older than the last savepoint then counts as moved.
+// trackPortalRun records that a portal runs. From then on, a portal that is older than the last savepoint has moved.
 func (r *recorder) trackPortalRun(p portal) {
 	if n := len(r.tx.marks); n > 0 && p.seq <= r.tx.marks[n-1].binds && r.logs {
 		r.tx.moved = r.tx.log.TurnCount() + 1
@@ -388,8 +388,8 @@ func errValuesRegenerated(name string, diff retry.ReplayDifference) *wire.Error 
 		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
 }
 
-// emptySavepoints returns the latest savepoints of a block's open part after which nothing ran, in order. A statement
-// that Sluice answers, such as SET or DECLARE, has run in this sense.
+// emptySavepoints returns, in order, the latest savepoints of a block's open part after which no statement ran. A
+// statement that Sluice answers, such as SET or DECLARE, counts too.
 func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {

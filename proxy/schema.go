@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What Sluice caches about statements is valid for one epoch of the server's schema. A transaction that may have
-// changed the schema has separate epochs, so that other sessions notice nothing of the change. extended.go and
-// describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
+// What Sluice caches about statements is valid for one epoch, a version of the server's schema. A transaction that
+// may have changed the schema has separate epochs, so that other sessions notice nothing of the change. extended.go
+// and describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
 
 // maxPendingDescriptions limits the descriptions of statements that wait for a COMMIT before other sessions get them.
 const maxPendingDescriptions = 64
@@ -35,7 +35,7 @@ type pendingDescription struct {
 	desc *statement.Description
 }
 
-// schemaEpoch returns the session's epoch, a counter of schema changes. It is the transaction's, or the server's.
+// schemaEpoch returns the session's epoch (schema version): that of a transaction that changed it, or the server's.
 func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
@@ -43,9 +43,9 @@ func (s *session) schemaEpoch() uint64 {
 	return s.srv.templates.Epoch()
 }
 
-// recordSchemaChange records a plan that is about to be sent. After DDL a ROLLBACK TO changes the schema too. A write
-// may change the schema by a function. If a transaction with a write is rolled back, Sluice cannot rely on the
-// statements that the backend prepared after the write.
+// recordSchemaChange records the effect on the schema of a plan that is about to be sent. After DDL, a ROLLBACK TO
+// changes the schema too. A write may change it by a function. If a transaction with a write is rolled back, Sluice
+// cannot rely on the statements that the backend prepared after the write.
 func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -116,8 +116,8 @@ func (s *session) endSchemaChange(committed bool) {
 	*c = schemaChange{pendingDescs: c.pendingDescs[:0]}
 }
 
-// mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible if
-// it is pinned, or if a function may have made a temporary table on its backend. It then uses no template cache.
+// mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible
+// if it is pinned, or if a function may have made a temporary table on its backend. If so, it uses no cached facts.
 func (p *pairing) mayHaveTempTables() bool {
 	return p.pin.IsPinned() || p.b != nil && p.b.leftState.NeedsQuery()
 }
@@ -136,9 +136,9 @@ func (s *session) cachedDescription(tmpl *statement.Template) *statement.Descrip
 	return nil
 }
 
-// cacheDescription caches a description, the answer to o, for this client and others. frame is the second half of the
-// description, and t.capture the first. whole means that frame is complete. Other sessions get the description at once,
-// or after the COMMIT if the transaction may have changed the schema before.
+// cacheDescription caches a description, the answer to the pending reply o, for this client and others. frame is its
+// second half, and t.capture the first. whole means that frame is complete. Other sessions get the description at
+// once, or after the COMMIT if the transaction may have changed the schema before.
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.Described == nil && whole {
@@ -179,8 +179,8 @@ func isPlanChanged(payload []byte) bool {
 		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
 }
 
-// isStaleStatement reports whether an error is about a statement that the backend had prepared before its client did. A
-// replay then prepares the statement again. After DDL, or if the client has a description, it gets the error.
+// isStaleStatement reports whether an error is about a statement that the backend had prepared before the client
+// did. If so, a replay prepares it again. After DDL, or if the client has a description, the client gets the error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.Described == nil && o.clientStmt.Epoch == s.schemaEpoch()

@@ -15,8 +15,7 @@ import (
 
 // This file decides when a session loads the schema, by which backend, and how long the session waits.
 
-// These durations bound the wait of a session for a schema snapshot. schemaWaitInBlock holds if the session has a
-// backend.
+// These durations bound a session's wait for a schema snapshot. schemaWaitInBlock is for a session with a backend.
 const (
 	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
 	schemaWaitInBlock = time.Second
@@ -25,15 +24,15 @@ const (
 // schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
-	// After an error the schema is loaded after a pause, but at once if the session's backend has a newer schema.
+	// After a failed load the next one waits for a pause, unless the session's backend has a newer schema.
 	if s.b != nil {
 		return s.srv.keeper.CauseOnBackend(s.srv.templates.Epoch(), s.b.catalogCurrentAt)
 	}
 	return s.srv.keeper.Cause(s.srv.templates.Epoch())
 }
 
-// loadSchemaIfDue loads the schema if that is due. After nil the snapshot is new enough. In a block the snapshot may be
-// older than the last change, which the block's backend does not know either.
+// loadSchemaIfDue loads the schema if the snapshot is too old. After nil the snapshot is new enough. In a block it
+// may lack the last change, which the block's backend does not know either.
 func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaLoadCause()
@@ -51,8 +50,8 @@ func (s *session) loadSchemaIfDue() error {
 	return s.srv.keeper.MissingError()
 }
 
-// loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. After an error
-// the text must not be sent, since the relation may have mapped columns.
+// loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. After an
+// error the text must not be sent, since the relation may have mapped columns (bytea as text).
 func (s *session) loadForMissingRelation() error {
 	for range 2 {
 		if mine, err := s.loadSchema(metrics.LoadMissing); mine || err != nil {
@@ -62,9 +61,9 @@ func (s *session) loadForMissingRelation() error {
 	return nil
 }
 
-// loadSchema loads the schema, by the session's own backend if that is idle, because no other may be free. mine is
-// false if another session's load was in progress, or if no load is possible now. A returned error goes to the client,
-// ends the session, or is a lost backend.
+// loadSchema loads the schema, by the session's own backend if that is idle, since no other backend may be free.
+// mine is false if another session's load was in progress, or if no load is possible now. A returned error goes to
+// the client, ends the session, or is a lost backend.
 func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
@@ -88,7 +87,8 @@ func (p *pairing) canQueryBackend() bool {
 }
 
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
-// sessions do so at once, one loads for all. The others get mine false, since their backends may know a newer one.
+// sessions do so at once, one loads for all. For the others mine is false, since their backends may know a newer
+// schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	mine, err = s.srv.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
 		question.RetryInterrupted(func() (string, error) {
@@ -138,10 +138,10 @@ func (s *session) refreshSchema(erred bool) error {
 	}
 }
 
-// mustReplan reports whether a text must be planned again before it is sent. The reason is that Sluice's own query got
-// the error that the backend's catalog was out of date. The server reports that only once, and would then run the old
-// plan. try is the number of plans so far. A returned error goes to the client: part of the turn was sent, or the
-// schema changes too often.
+// mustReplan reports whether a text must be planned again before it is sent. It must if a query of Sluice itself got
+// the error that the backend's catalog was out of date. The server reports that only once, and would run the old
+// plan next. try is the number of earlier plans. An error, which goes to the client, means that part of the turn was
+// sent, or that the schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
 	case s.mapped.Planned() == nil || !s.srv.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
@@ -152,8 +152,7 @@ func (s *session) mustReplan(try int) (bool, error) {
 	return true, nil
 }
 
-// isPlanStale reports whether the schema has changed since the current text was planned. The session's new backend has
-// shown the change.
+// isPlanStale reports whether the session's schema snapshot is another one than that by which the text was planned.
 func (s *session) isPlanStale() bool {
 	return s.mapped.IsPlanStale(currentSnapshot(s))
 }
@@ -198,8 +197,8 @@ func readOwnSchema(s *session, sql []byte) error {
 }
 
 // awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
-// schemaWaitInBlock, or longer while a load's query is running. A load without a backend may wait for this session's
-// backend. A cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
+// schemaWaitInBlock, since the load may wait for that backend. It waits longer while the load's query is running. A
+// cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
 func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.waits.Tick()

@@ -89,7 +89,7 @@ func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query str
 	return refusal, err
 }
 
-// decodeErrorResponse returns the error in the payload of an ErrorResponse, for a client of a replaced statement.
+// decodeErrorResponse returns the error in the payload of an ErrorResponse that answers a query of Sluice itself.
 func decodeErrorResponse(refusal []byte) *wire.Error {
 	field := func(f byte) string { return string(retry.ErrorField(refusal, f)) }
 	return &wire.Error{Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),

@@ -49,8 +49,8 @@ func (p *scriptStep) substitute() rewrite.Substitute {
 	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
 }
 
-// answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a failed
-// block, done is false. A returned error, of one statement, goes to the client after the answers to earlier statements.
+// answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a
+// failed block, done is false. The caller sends the error of one statement after the answers to earlier ones.
 func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if s.txStatus() == 'E' {
 		return false, nil
@@ -70,9 +70,9 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 	return true, s.endTurnLocally()
 }
 
-// planWithSubstitutes returns the plan of a multi-statement query as the server gets it, if Sluice answers some of its
-// statements. Any other plan is returned unchanged. After frames without a Sync a single statement is treated in the
-// same way, because the answer must come in the server's order. The session's state is recorded for a replay
+// planWithSubstitutes returns the plan of a multi-statement query as the server gets it, if Sluice answers some of
+// its statements. Any other plan is returned unchanged. After frames without a Sync it treats a single statement in
+// the same way, because answers must come in order. It records the session's state for a replay
 // (restoreBeforeScript).
 func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.Plan {
 	st := plan.SingleStatement()

@@ -54,10 +54,10 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement. ends counts the blocks that ended before the query.
+	// currentBlock is the session's block before the current statement. ends is its count of ended ones at the start.
 	currentBlock block.Block
 	ends         uint32
-	// folds is the number of SET TRANSACTION statements whose modes were moved into an earlier BEGIN.
+	// folds is the number of following SET TRANSACTIONs whose modes Sluice has moved into the BEGIN before them.
 	folds int
 	// prepares is set if clients may have run the SQL command PREPARE on this backend.
 	prepares bool
@@ -67,8 +67,8 @@ type scriptPlanner struct {
 	allDeallocated   bool
 	set              []string // ignored settings that this transaction has set
 	unsure           []string // those that an earlier transaction of the query has set
-	// blocked says for each statement of the query that Sluice must not answer a RESET there. The reason is a block, or an
-	// earlier change of settings in the same transaction.
+	// blocked says for each statement of the query whether Sluice must not answer it if it is a RESET. A block, or an
+	// earlier change of settings in its transaction, forbids that.
 	blocked []bool
 	changed bool
 	// roleChanged is set after a statement of the query that sets another role.
@@ -98,7 +98,7 @@ func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 // planLocalAnswer plans a statement of a multi-statement query that Sluice always answers itself.
 func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scriptStep{local: true} }
 
-// planCloseAll plans a CLOSE ALL in a multi-statement query. It is refused if open portals may end with the query.
+// planCloseAll plans a CLOSE ALL in a multi-statement query. It refuses one that would have to close open portals.
 func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	if len(d.s.portals.named) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
 		return scriptStep{err: errPortalsOpen}
@@ -153,9 +153,9 @@ func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 	return scriptStep{warn: st.Weakened}
 }
 
-// planBlockBegin plans the BEGIN of a block. The BEGIN is sent with the modes of the client's settings, or of SET
-// TRANSACTIONs directly after it: DSQL accepts modes only there. The last SET TRANSACTION counts, and each is answered
-// at its place in the query. The server refuses a SET TRANSACTION elsewhere.
+// planBlockBegin plans the BEGIN of a block. DSQL accepts modes only in BEGIN. So Sluice sends the BEGIN with the
+// modes of the client's settings, or of SET TRANSACTIONs directly after it. The last SET TRANSACTION counts. Sluice
+// answers each at its place in the query. The server refuses any other.
 func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
 	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == access.ReadOnly && access.LacksMode(&st.Tx)}
@@ -179,7 +179,7 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	return p
 }
 
-// planLockTable decides about LOCK TABLE, which needs a block, as in PostgreSQL, or other statements in its query. The
+// planLockTable decides about LOCK TABLE. As in PostgreSQL it must be in a block, or beside other statements. The
 // server gets another query instead, whose rows the client does not get (maskedReply).
 func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	if len(d.places) == 1 && !d.inAnyTransaction() {
@@ -214,8 +214,8 @@ func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error
 	return bad
 }
 
-// planAdvisoryLock decides about a call of an advisory lock function. A single lock call gets here only in an open Sync
-// group, where no lock can be taken.
+// planAdvisoryLock decides about a call of an advisory lock function. If the call is the only statement, it follows
+// frames of a Sync group, where the session can take no lock.
 func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
 		return scriptStep{err: advisory.ErrInBlock}
@@ -223,8 +223,8 @@ func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planDiscardAll decides whether Sluice answers a DISCARD ALL. As in PostgreSQL it is refused beside other statements,
-// since these are one transaction.
+// planDiscardAll decides whether Sluice answers a DISCARD ALL. As in PostgreSQL, it refuses one beside other
+// statements, which are one transaction with it.
 func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	switch err := d.s.discardAllError(st); {
 	case len(d.places) > 1 || !d.s.emulatesDiscardAll(st):
@@ -270,8 +270,8 @@ func (d *scriptPlanner) mayOpenBlock() bool {
 	return d.plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Chain })
 }
 
-// planShow decides who answers a SHOW of the query. SHOW is refused for an ignored setting that a transaction changed
-// and that transaction ends in the query, because the value depends on whether the transaction commits.
+// planShow decides who answers a SHOW of the query. It refuses the SHOW of an ignored setting if a transaction that
+// changed it has ended in this query. The value depends on whether that transaction commits.
 func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	name := st.Show
 	how := d.s.srv.treat.ForName(name)
@@ -320,9 +320,9 @@ func (d *scriptPlanner) trackEffects(st *rewrite.Statement, p *scriptStep) {
 	}
 }
 
-// planResets decides who answers RESETs of settings that the server has. Sluice does if no statement of the server
-// follows, or if there is nothing to reset. Otherwise a RESET becomes a SET of the client's startup value, since the
-// server's RESET restores its own. The loop runs backwards, because later statements decide.
+// planResets decides who answers RESETs of settings that the server has. Sluice does if no statement for the server
+// follows, or if there is nothing to reset. Otherwise the RESET becomes a SET of the client's startup value, since a
+// RESET at the server restores the server's value. The loop runs backwards, because later statements decide.
 func (d *scriptPlanner) planResets() {
 	s, follows := d.s, false
 	clean := !s.pin.IsPinned() && !s.t.touched && len(s.settings.Staged.Changes) == 0

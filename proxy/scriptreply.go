@@ -69,7 +69,7 @@ func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 }
 
 // replaceError replaces the error of rewrite.FailingSubstitute by the error of the client's statement. As in
-// PostgreSQL, the row of a failing set_config is described first.
+// PostgreSQL, a RowDescription precedes the error of a set_config.
 func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	p := r.stepAt(int(o.tags))
 	if p == nil {
@@ -100,7 +100,7 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 	return err
 }
 
-// matchesTag reports whether a command tag that begins with verb fits the statement sent. "" means no tag.
+// matchesTag reports whether a command tag that begins with verb fits this step. "" means no tag.
 func (p *scriptStep) matchesTag(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed
@@ -114,7 +114,7 @@ func (p *scriptStep) matchesTag(verb string) bool {
 }
 
 // answerScriptStep carries out one statement of a multi-statement query and answers it. several means that the query
-// has other statements. A new statement_timeout applies to later statements.
+// has other statements. If the statement changes statement_timeout, the new value applies to later statements.
 func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, several bool) error {
 	timeout := s.settings.StatementTimeout()
 	frames, err := s.runLocalStatement(st, true, several)
@@ -129,7 +129,7 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 }
 
 // restoreBeforeScript undoes what the statements of a multi-statement query did in the session, before the query is
-// sent again. The new answers carry the statements out again. If the turn has no such query, nothing is changed.
+// sent again. The statements take effect again with the new answers. If there is no such query, it changes nothing.
 func (s *session) restoreBeforeScript() {
 	was := s.t.request.stateBeforeScript
 	if was == nil {
@@ -143,15 +143,15 @@ func (s *session) restoreBeforeScript() {
 	was.gone = nil
 }
 
-// localStateCopy is a copy of the part of the session's state that locally answered statements change. stmts is the
-// session's own map of prepared statements. gone has the names that were deleted from stmts.
+// localStateCopy is a copy of the part of the session's state that statements answered by Sluice change. stmts is
+// the session's own map of prepared statements. gone has the names that were deleted from stmts.
 type localStateCopy struct {
 	settings *settings.Snapshot
 	stmts    map[string]*statement.Client
 	gone     []nameUndo
 }
 
-// copyLocalState returns a copy of the session's local state, before a multi-statement query changes it.
+// copyLocalState returns a copy of that part of the session's state which statements answered by Sluice change.
 func (s *session) copyLocalState() *localStateCopy {
 	return &localStateCopy{settings: s.settings.Snapshot(), stmts: s.statements.Named()}
 }

@@ -57,8 +57,8 @@ func mayEndFailedBlock(plan *rewrite.Plan) bool {
 }
 
 // discardForeignSequences sends DISCARD SEQUENCES to an idle backend that has sequence numbers of other sessions,
-// before a transaction. After a refusal the server gets the command again after question.Age, and after another fault
-// after a pause. An error is a lost backend.
+// before a transaction. If the server refuses it, Sluice tries again after question.Age, and after any other failure
+// after a pause. A returned error means a lost backend.
 func discardForeignSequences(s *session) error {
 	pace := &s.srv.sequences
 	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
@@ -110,16 +110,16 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 	s.sequences.RecordDiscard(place, &s.b.sequences)
 }
 
-// releasePinned drops the session's own backend if the server cannot discard the state that the session left there.
-// Unlike recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
+// releasePinned drops the session's own backend, because the server cannot discard the session's state on it. Unlike
+// recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
 func (s *session) releasePinned() {
 	s.pin.Drop(s.srv.pins)
 	s.sequences.ForgetOwnBackend()
 	s.dropBackend(reservoir.Pinned)
 }
 
-// acquireForSequences dials a backend of its own for a session whose currval or lastval was refused. The backend counts
-// as a pin. nil means that none is available; the session then shares backends.
+// acquireForSequences dials a separate backend for a session whose currval or lastval was refused. It counts as a
+// pin. If none is available, it returns nil, and the session continues to share backends.
 func acquireForSequences(s *session) *reservoir.Conn {
 	if !s.sequences.WantsOwnBackend() || s.pin.IsPinned() || !s.srv.pins.Reserve() {
 		return nil
@@ -148,9 +148,9 @@ func (s *session) canAskOwnership() bool {
 // restoreStartupInGroup. Statement and portal are closed after each use.
 const ownershipQueryName = "sluice_own"
 
-// provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current text
-// reads. It takes one round trip; if replies are pending the answer is false. An error is for the client if a conflict
-// or cancel has ended the block. Otherwise the backend is lost.
+// provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current
+// text reads. It takes one round trip; if replies are pending the answer is false. The error goes to the client if a
+// conflict or cancel has ended the block, and is otherwise a *lostError.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.request.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil

@@ -42,8 +42,8 @@ var ErrServerClosed = errors.New("proxy: server closed")
 const sweepEvery = time.Second
 
 // lastWordsWait limits how long a session that Sluice ends may write to a client that does not read. lastRequestWait
-// limits a cancel request to the server, which needs a separate connection. With the time for the backends' Terminates,
-// a drain then ends within a second of its limit.
+// limits a cancel request to the server, which needs a separate connection. With these limits, and the time for the
+// backends' Terminates, a drain ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
@@ -57,7 +57,7 @@ type Server struct {
 	names    database.Names
 	planner  *rewrite.Planner
 	handlers *[rewrite.LocalWorkCount]statementHandler
-	// observers are the functions of features that are called at fixed points of a session's life.
+	// observers has the functions of features that sessions call at fixed points.
 	observers *observerTable
 	// watched means that a feature has an observer onAttached, which sessions call before each transaction. It stays set.
 	watched atomic.Bool
@@ -65,7 +65,7 @@ type Server struct {
 	metrics *metrics.Proxy
 	log     *slog.Logger
 	treat   settings.Treatments
-	// All sessions share the templates, and the settings and reports in settings.
+	// All sessions share the cache of templates, and the equal settings and reports in settings.
 	templates *statement.Cache
 	settings  *serversettings.Shared
 	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
@@ -95,7 +95,7 @@ type Server struct {
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
-	// pinned is the number of pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
+	// pins counts the pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pins     *pin.Counter
 	clients  atomic.Int64
@@ -113,8 +113,8 @@ type Server struct {
 	closed    bool
 }
 
-// New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends the
-// Server. An error names what is wrong with cfg or with its users file; nothing then runs.
+// New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends
+// the Server. An error says what is wrong with cfg or its users file; after it nothing runs.
 func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			// The pause waits until file descriptors are closed, since the process has probably none left.
+			// The process has probably no file descriptors left. The pause gives sessions time to close some.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			srv.log.Warn("accept", "error", err, "retry_in", pause)
 			select {
@@ -240,17 +240,17 @@ func (srv *Server) Stats() Stats {
 	return st
 }
 
-// Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until ctx
-// ends, and are then cut. If it cut a session, it returns ctx's error.
+// Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until
+// ctx ends. After that it ends their sessions (Close) and returns ctx's error.
 //
-// The flag draining is stored before the sessions are woken: a session whose read ends looks for a reason and must find
-// the flag. A session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A waiting
-// replay is given up.
+// Shutdown sets the flag draining before it wakes sessions: a session whose read ends looks for a reason there. A
+// session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A replay that waits
+// fails.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.eachSession((*session).wake)
-	// Sessions, cancel requests and startups are awaited in any case, so that nothing of the Server runs afterwards.
+	// In any case await sessions, cancel requests and startups, so that nothing of the Server runs afterwards.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
@@ -289,10 +289,10 @@ func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.cutSessions()
-	// srv.ctx ends first, which ends waits for a backend, at the gate and before a replay. interrupt then ends the reads of
-	// all other sessions.
+	// cutSessions has ended srv.ctx, and so the waits for a backend, for contended rows and before a replay. interrupt
+	// ends the reads of all other sessions.
 	srv.eachSession((*session).interrupt)
-	// If a client does not read, its session is blocked in a write, which the write deadline ends. A client that reads
+	// If a client does not read, its session is blocked in a write, which a write deadline ends. A client that reads
 	// still gets its last error (writeClient, end), even if the session first spends time on a cancel request.
 	grace := time.AfterFunc(lastWordsWait, func() {
 		srv.eachSession(func(s *session) {
@@ -332,8 +332,8 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session, wherever the session reads or is parked. Any goroutine may call it. Cut stores its reason
-// before the session is woken, since a read that a deadline ends looks for its reason.
+// interrupt ends the session while it reads or waits, also without a goroutine (parked). Any goroutine may call it.
+// Cut stores the reason first, since the session looks for one when a deadline ends its read.
 func (s *session) interrupt() {
 	s.waits.Cut()
 	s.wake()
@@ -342,9 +342,9 @@ func (s *session) interrupt() {
 // Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
 func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAlive(ctx, 2*sweepEvery) }
 
-// sweepSessions wakes sessions that have waited for their backend for a whole period. They then check whether their
-// client is still connected. One goroutine for all sessions costs a query nothing; a deadline per query would cost two
-// timer operations.
+// sweepSessions wakes sessions that have waited for their backend for a whole period, so that they check on their
+// clients. One goroutine for all sessions costs a query nothing; a deadline per query would cost two timer
+// operations.
 //
 // A session's tick is odd while the session waits, and each wait has another value. An odd tick that is unchanged after
 // a period means that the wait has lasted all of it. For a session that waits for a backend, CheckInLine checks the

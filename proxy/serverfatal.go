@@ -99,8 +99,8 @@ func (s *session) pinLostError() *wire.Error {
 	return (&lostError{err: s.lastServerFatal}).withServerReason(errPinLost)
 }
 
-// handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not received the
-// server's last error, the returned error sends it.
+// handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not received
+// the server's last error, the returned error has it.
 func (s *session) handleDedicatedLoss(gone *lostError) error {
 	passed := s.b.closingError != nil
 	s.readServerFatal(gone)

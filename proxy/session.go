@@ -44,9 +44,9 @@ var (
 	errLingers    = errors.New("client lingers") // the session goes on, parked: see run
 )
 
-// session is one client connection. One goroutine owns it, and none while it is parked (parking.go). Fields that other
-// goroutines use are atomic, or guarded by waits. While the owner waits, a timer may check the client on another
-// goroutine; the owner does nothing else then.
+// session is one client connection. One goroutine owns it, or none while its client is silent for long (parking.go).
+// Fields that other goroutines use are atomic, or guarded by waits. While the owner waits, a timer may check the
+// client on another goroutine; the owner does nothing else then.
 type session struct {
 	srv  *Server
 	id   uint64
@@ -60,7 +60,7 @@ type session struct {
 	settings     settings.Client
 	statements   statement.ClientSet
 	lastTemplate *statement.Template // the template of the last Parse
-	// txParsing has the hashes of the settings for parsing while a transaction has changed them, and is otherwise zero.
+	// txParsing has the hashes of the settings for parsing while a transaction has changed them. Else it is zero.
 	txParsing serversettings.TxParsing
 	memory    memoryAccounts // accounts.go
 	stored    storedCursors
@@ -74,12 +74,12 @@ type session struct {
 	inSchema string
 
 	turns uint64
-	began time.Duration // after birth
+	began time.Duration // after processStart
 
 	optedOut bool // the client, or its user's configuration, turns replay off
-	// broken means that the session met a bug, so that the state of its backend is unknown.
+	// broken means that the session has panicked, so that the state of its backend is unknown.
 	broken bool
-	// guest means that the session runs on a goroutine from the pool for new connections, until the session is parked.
+	// guest means that the session runs on a goroutine from the pool for new connections, until it first gives that up.
 	guest bool
 	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without a
 	// limit. The sweeper reads this flag.
@@ -88,11 +88,11 @@ type session struct {
 	// The sweeper reads idleEnds.
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
-	spot     rawconn.ParkingSpot // where the session is or was parked; see nudge
+	spot     rawconn.ParkingSpot // where the session is or was parked; see wake
 }
 
-// link is the part of a session that reads from its client and writes to it. It does not know the server's part of the
-// process, and no feature.
+// link is the part of a session that reads from its client and writes to it. Its methods use neither the Server nor
+// any feature.
 type link struct {
 	*activeState // activestate.go; nil while the client lingers
 	pairing
@@ -101,7 +101,7 @@ type link struct {
 	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
 	withheld         retry.HeldOutput
 	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
-	// deliveries is the number of moments at which the client had got all of Sluice's output so far.
+	// deliveries counts the times at which Sluice had sent the client all output.
 	deliveries uint64
 }
 
@@ -109,7 +109,7 @@ type link struct {
 // b while the backend is assigned. waits has the backend's connection too, for cancels, sweeps and Server.Close.
 type pairing struct {
 	b *backend // nil unless busy, inTransaction or replaying
-	// witness is a replay's second backend, on which a discarded part's answers are compared (discarded.go).
+	// witness is a replay's second backend, for the parts that ROLLBACK TO has discarded (discarded.go).
 	witness *backend
 	t       *turn // nil between turns
 	state   sessionState
@@ -121,8 +121,8 @@ type pairing struct {
 	clientBroken bool
 	// pin says whether the session left state on its backend that no other backend has.
 	pin pin.State
-	// deferredBegin is a BEGIN that Sluice has answered, in state begun. The server gets it before the first statement that
-	// needs a server.
+	// deferredBegin is a BEGIN that Sluice has answered, in state begun. Sluice sends it before the first statement
+	// that needs a server.
 	deferredBegin *statement.Template
 	// failedBegin is the client's BEGIN of a block that failed before the session had a backend.
 	failedBegin *statement.Template
@@ -134,7 +134,7 @@ var processStart = time.Now()
 // age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
-// blockState is what the client chose for its transactions.
+// blockState has the client's choices for its transactions: commits in parts, and options.
 type blockState struct {
 	parts   *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
 	options options.Client // options.go
@@ -228,9 +228,9 @@ func (s *session) serve() error {
 // backend that broke.
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
-// request to park. After the read ends, the clock and the flags show the purpose. If there is none, the read goes on or
-// the session is parked. A flag is always set before the deadline, and awaitClient checks the flags after it sets a
-// deadline. So awaitClient never misses a flag.
+// request to park. After the read ends, the clock and the flags show the purpose. If there is none, the read goes
+// on, or the session is parked (left without a goroutine). Other goroutines set a flag before the deadline, and
+// awaitClient checks the flags after it sets a deadline. So it never misses a flag.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
@@ -268,8 +268,8 @@ func (s *session) awaitClient() error {
 	}
 }
 
-// silenceDeadline returns when a silent client's session ends (idle limit) or is parked (errLingers, for a guest in its
-// first turns). A zero end means no limit.
+// silenceDeadline returns when a silent client's session ends (idle limit), or gives its goroutine up (errLingers: a
+// guest in its first turns). A zero end means no limit.
 func (s *session) silenceDeadline() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
 	if limit > 0 {
@@ -286,8 +286,8 @@ func (s *session) silenceDeadline() (end time.Time, expired error) {
 	return end, expired
 }
 
-// reasonToEnd returns why the session ends between two turns: errCut, or errDraining if no transaction is open. nil
-// means that the session continues.
+// reasonToEnd returns why the session must end between two turns: errCut, or in a drain, if no transaction is open,
+// errDraining. nil means that the session continues.
 func (s *session) reasonToEnd() error {
 	switch {
 	case s.waits.IsCut():

@@ -23,18 +23,18 @@ import (
 // protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
 // setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it,
-// since a replay of a settled turn repeats the first answer.
+// since a replay of a finished turn repeats the first answer.
 type setConfigReply struct {
-	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only the
-	// description. It is nil until the frames are built.
+	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only
+	// the description. nil means that the frames do not exist yet.
 	frames []byte
-	// one means that the Execute has a limit of one row. As in PostgreSQL the Execute then suspends the portal.
+	// one means that the Execute has a limit of one row. As in PostgreSQL, that suspends the portal.
 	one bool
 	defaultHandler
 }
 
-// setConfigStatement returns the statement of a text that is sent as a SET and answered with a row, or nil. A
-// set_config with several columns is sent unchanged, unless Sluice enforces all its settings.
+// setConfigStatement returns the statement of a text that Sluice sends as a SET and answers with a row, or nil. For
+// a set_config with several columns it returns nil (setconfigrow.go).
 func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	if plan == nil {
 		return nil
@@ -79,7 +79,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	return nil
 }
 
-// withRowLimit records the row limit of the Execute of a set_config. If d is nil, the result is nil.
+// withRowLimit records the row limit of the Execute of a set_config, and returns d, which may be nil.
 func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
@@ -117,8 +117,8 @@ func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame
 	return undecided, nil
 }
 
-// sendAnswer sends the client its frames instead of f, the last frame of the server's answer to a SET. The cached
-// description has the client's row, although the server says NoData. A tag other than SET means a stream out of step.
+// sendAnswer sends the client d.frames instead of f, the last frame of the server's answer to a SET. The server
+// describes the SET by NoData, but Sluice caches the description of the client's row. Any tag but SET is an error.
 func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame) error {
 	switch {
 	case f.Means == answer.Describes:
@@ -151,8 +151,8 @@ func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 	return result.TextRow(value)
 }
 
-// answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description before
-// the row. The log counts the answer as one of Sluice's own. A replay of a settled turn repeats the first answer.
+// answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description
+// before the row. The log counts it as an answer of Sluice's own. Replays of a finished turn repeat it.
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.server.statement++
@@ -173,7 +173,7 @@ func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 }
 
 // isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. The client sent a
-// set_config, which gives no warning in PostgreSQL, and whose value also ends with the statement.
+// set_config, for which PostgreSQL gives no warning. Its value ends with the statement too.
 func isSetLocalWarning(frame []byte) bool {
 	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

@@ -18,10 +18,10 @@ import (
 // The value of a parameter is known at the Bind, and its type is text. At the Bind the statement becomes one with
 // constants and its own plan. Sluice answers its Parse and Describe.
 //
-// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is a
-// silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
-// them. A failed transaction takes the values back. All values are checked before one is set, by the table of displayed
-// values (settings.SetConfigResult). Settings outside that table are refused, as for a single set_config.
+// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is
+// a silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend
+// gets them. A rollback undoes them. All values are checked before one is set, by the table of displayed values
+// (settings.SetConfigResult). Sluice refuses others, as for a single set_config.
 
 // runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
 // the turn have been sent, the result is false, and the server refuses the statement. Roles, and settings that no
@@ -39,9 +39,9 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	return st.SetConfigParams() == 0
 }
 
-// runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each value is as displayed
-// after its own change, because PostgreSQL evaluates columns from left to right. A returned error goes to the client.
-// In a block, the block has then failed at the server.
+// runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each value is as
+// displayed after its own change, because PostgreSQL evaluates columns from left to right. The caller sends a
+// returned error to the client.
 func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
@@ -72,8 +72,8 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	return [][]byte{result.TextRow(values...)}, nil
 }
 
-// setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside a
-// block, a value for the transaction lasts until the Sync and is not sent, since no other statement may follow.
+// setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside
+// a block it does not send a value for the transaction, which lasts until the Sync: no other statement may follow.
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
@@ -90,22 +90,22 @@ func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error
 	return nil
 }
 
-// errMultiSetTooLate refuses a SELECT of several set_config in a pipeline whose frames were partly sent. A request of
-// Sluice would end the pipeline's transaction.
+// errMultiSetTooLate refuses a SELECT of several set_config after other frames of a pipeline were sent. Sluice's
+// requests for the settings would end the pipeline's transaction.
 var errMultiSetTooLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
-// errAfterLocalMultiSet refuses a statement after a set_config for the transaction that Sluice answered without a
-// server. The server does not have the set_config's value.
+// errAfterLocalMultiSet refuses a statement of a pipeline after Sluice has answered a set_config for the
+// transaction. The server does not have the value.
 var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
 // bindsConfigLocally reports whether Sluice itself carries out a set_config whose values are parameters.
 func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.request.ended }
 
-// bindConfigValues replaces the parameters of a set_config by constants, at its Bind, and reads the whole Bind. Earlier
-// frames are answered first. After an error, returned or already sent (t.skip), the Bind must not continue. The new
-// statement belongs to the portal alone, so that the next Bind can have other values.
+// bindConfigValues replaces the parameters of a set_config by constants, at its Bind, and reads the whole Bind. It
+// first awaits the answers to earlier frames. After an error, returned or already sent (t.skip), the Bind must not
+// continue. The new statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
 	st := b.cs.Template.Plan.SingleStatement()
 	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {

@@ -16,8 +16,8 @@ import (
 // rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query they are one
 // text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
-// sentPlan returns the plan of the text that a reply is about, and the two-statement form if that form was sent. If the
-// reply is about no text, sentPlan returns nil.
+// sentPlan returns the plan of the text that the pending reply o answers, and the two-query form if that was sent.
+// If o answers no text, the results are nil.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.Plan, o.tmpl.Split
@@ -25,8 +25,8 @@ func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	return o.plan, o.split
 }
 
-// checkFormRefusal checks whether the server refused the form of FOR UPDATE that was sent. hint is the hint of the
-// client's error. again reports that another form can be sent.
+// checkFormRefusal checks whether the server's error refuses the form of FOR UPDATE that Sluice sent. hint is the
+// hint for the client's error. again reports that Sluice can send another form.
 func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, payload []byte) (hint string, again bool) {
 	plan, split := o.sentPlan()
 	if plan == nil {
@@ -45,17 +45,17 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 	return hint, again
 }
 
-// markSplitQuery marks the reply to a simple Query that is sent as two queries, and returns the frame to send. The
-// first command tag of the answer is that of the locking query.
+// markSplitQuery prepares the pending reply o for a simple Query that Sluice sends as two: one that locks rows, then
+// the client's. It returns the frame with both. The answer's first tag is the locking query's, and hidden.
 func (t *turn) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
 	o.split, t.output.hidesAnswers, t.output.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
 	return wire.AppendStrings(nil, wire.Query, split.Text())
 }
 
-// sendLockStatement sends the locking query of a FOR UPDATE statement before its Bind. params is that Bind after its
-// names, d the statement's description. The locking query's answers are hidden. Its error goes to the client and makes
-// the server skip the Bind.
+// sendLockStatement sends the locking query of a FOR UPDATE statement before the client's Bind. params is the Bind
+// after its names, d the statement's description. The locking query's answers are hidden. Its error goes to the
+// client and makes the server skip the Bind.
 func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Description, params []byte) {
 	values, ok := silent.PickParams(params, tmpl.Split.Params)
 	if !ok {
@@ -65,7 +65,7 @@ func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Descr
 	part := &lockReply{}
 	mark := func(o *pendingReply) { o.swallow, o.reply, o.plan, o.split = true, part, tmpl.Plan, tmpl.Split }
 	seq := t.owed.seq
-	// The backend may already have the locking query, which is prepared like a client's statement.
+	// prepareOnBackend sends no Parse if the backend already has the locking query.
 	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).Name
 	if t.owed.seq != seq {
 		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse

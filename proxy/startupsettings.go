@@ -20,16 +20,16 @@ import (
 const acceptedAge = 10 * time.Minute
 
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
-// parameters that the server reports with them. Settings of opening.CheckedOnly are tried alone, and add nothing. A
-// returned error goes to the client.
+// parameters that the server reports with these settings. It tries each setting of opening.CheckedOnly separately,
+// and adds nothing for it. The caller sends an error to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	for _, name := range opening.CheckedOnly() {
 		value, is := doubts[name]
 		if !is {
 			continue
 		}
-		// The SELECT gives the transaction its snapshot, since a server reads a startup packet's settings in a transaction with
-		// a snapshot.
+		// The SELECT makes the server take a snapshot, since a server also reads a startup packet's settings in a
+		// transaction with one.
 		sql := "SELECT 1; SET LOCAL " + settings.QuoteName(name) + " TO " + value
 		if err := srv.trySettings(nil, sql, map[string]string{}); err != nil {
 			return err
@@ -40,8 +40,8 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 }
 
 // trySettings tries settings on a server, and runs local, SQL that leaves no state. It adds to shown the parameters
-// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings, since
-// the client must get the parameters. If no backend is available, an older acceptance is sufficient.
+// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings,
+// since the client must get the parameters. Without a backend, an older acceptance is enough.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
 	sql := srv.settings.AllSQL(of) + local
@@ -69,8 +69,8 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 }
 
 // trySettingsOnBackend applies settings to an idle backend and runs the SQL local there. The settings stay until the
-// backend's next client replaces them. refusal is the server's error. err means that no server has answered. shown has
-// the parameters that the server reports differently with the settings.
+// backend's next client replaces them. refusal is the server's error, and err says why no server has answered. shown
+// has the parameters whose values the settings change.
 func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (shown []settings.Param, refusal *wire.Error, err error) {
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
 	defer stop()

@@ -43,9 +43,9 @@ func (c *storedCursors) dropAll() {
 // dropStoredCursors removes a session's stored cursors: at CLOSE ALL, DISCARD ALL and the end of the session.
 func dropStoredCursors(s *session) { s.stored.dropAll() }
 
-// endStoredCursors ends a transaction for stored cursors. After a COMMIT, cursors that the transaction declared stay,
-// and after a rollback they are removed. It is called at the COMMIT's tag, so that a later failure in the Sync group
-// does not remove them.
+// endStoredCursors retains the stored cursors that a transaction declared if the transaction has committed, and
+// removes them otherwise. It runs at the COMMIT's tag, so that a later failure in the Sync group does not remove
+// them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored.byName {
 		if !x.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock) {
@@ -105,9 +105,9 @@ func storedFormatsError(x *stored.Cursor) error {
 	return errStoredFormats
 }
 
-// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If cursor and error are
-// nil, frames are skipped. A returned error goes to the client. If the cursor's transaction is still open, that
-// transaction is no longer replayed, since the cursor could get other rows.
+// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If both results are
+// nil, the turn skips frames. If the cursor's transaction is still open, Sluice no longer replays it, since the
+// cursor could get other rows.
 func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	if s.txStatus() == 'E' {
 		return nil, errAborted
@@ -129,8 +129,8 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets the
-// frames at once. If withheld, a replay or a conflict would drop them, while the cursor does not move back.
+// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets
+// the frames at once. If Sluice withheld them, a replay would drop them, and the cursor would not move back.
 func (s *session) sendStoredFrames(frames ...[]byte) error {
 	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err
@@ -138,11 +138,11 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 	return s.flushToClient()
 }
 
-// In the extended protocol, statements about stored cursors are handled like those about other cursors
-// (cursorextended.go), which calls this file for formats and descriptions.
+// In the extended protocol, cursorextended.go handles statements about all cursors. For stored cursors it calls this
+// file for formats and descriptions.
 
-// checkFormats returns an error for a Bind with a wrong number of result formats for a stored cursor, like the
-// server for other cursors. For any other Bind it returns nil.
+// checkFormats returns the server's error for a Bind whose number of result formats does not fit the stored cursor's
+// columns. Otherwise it returns nil.
 func (c *storedCursors) checkFormats(name string, formats int) error {
 	x := c.byName[name]
 	if x == nil || formats <= 1 {

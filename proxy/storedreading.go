@@ -52,8 +52,8 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 	return s.storeDeclaredCursor(c)
 }
 
-// storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
-// FETCHes read from memory. A returned error goes to the client. After nil it is stored, or frames are skipped.
+// storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal.
+// Later FETCHes read from memory. The client gets an error. After nil it is stored, or the turn skips frames.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
@@ -109,8 +109,8 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	if s.t.partial.restInto = nil; f.IsCut() {
 		s.t.partial.restInto = x
 	}
-	// The remaining rows are not needed. A backend that must not be dropped is read to the end, since the session has state
-	// there, or its statement may have committed. Before a COMMIT the ROLLBACK needs the backend.
+	// After the limit, Sluice ends the turn and drops the backend. It does not if the session has state there, or if
+	// the statement may have committed. Before a COMMIT it needs the backend for the ROLLBACK.
 	if x.ExceedsQuota() && !s.t.server.committing && s.t.rec.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
 		s.t.output.stop = errStoredFull(s.srv.cfg)
 	}
@@ -131,8 +131,8 @@ func (o *openPortals) hasUnstoredHoldCursor() bool {
 }
 
 // storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
-// statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that storing
-// failed, the transaction is over and the client has the error, or that frames are skipped. Errors go to the client.
+// statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that the
+// caller must not send the COMMIT: storing failed, or the turn skips frames. The client gets errors.
 func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals.named) == 0 || s.txStatus() == 'E' || !s.portals.hasUnstoredHoldCursor() {
 		return false, nil
@@ -162,8 +162,8 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	return false, nil
 }
 
-// storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
-// that ends the group. After a failure the client has the server's error or gets the returned one. The Sync rolls back.
+// storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or
+// FunctionCall that ends the group. If it fails, the client has or gets an error, and the Sync rolls back.
 func (s *session) storeBeforeGroupEnd() error {
 	if len(s.portals.named) == 0 || s.inBlock() || !s.portals.hasUnstoredHoldCursor() {
 		return nil
@@ -175,10 +175,10 @@ func (s *session) storeBeforeGroupEnd() error {
 	return err
 }
 
-// storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If
-// a query fails, t.skip is set and the client has the error. full means too many rows. A returned error is that of
-// flushAndRelay. Meanwhile the turn does not count as ended, since the caller drops the unread current frame after an
-// error.
+// storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them.
+// If a query fails, t.skip is set and the client has the error. full means too many rows. A returned error is that
+// of flushAndRelay. Meanwhile request.ended is false, since after an error the caller still has to drop the current
+// frame.
 func (s *session) storeHoldCursors() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
 		return false, err
@@ -228,9 +228,9 @@ func (s *session) writesExactFloats() bool {
 }
 
 // rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the
-// server skips to, and a ROLLBACK, whose answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so that
-// the session is then outside a block. full means that the client still needs the error. After nil the turn is over, or
-// its frames are skipped.
+// server skips to, and a ROLLBACK, whose answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so
+// that rollBackFailedCommit leaves the session outside a block. full means that the client still needs the error.
+// After nil the turn is over, or its frames are skipped.
 func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t
 	e := lost

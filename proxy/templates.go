@@ -41,8 +41,8 @@ func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 	return t.CurrentForm(), nil
 }
 
-// templateFromCache returns a template from the cache, by the number names of the schema snapshot of its plan. If the
-// cache has none, or if the schema must be loaded first, the result is nil.
+// templateFromCache returns the template of a text from the cache. names is the number (ID) of the relation names of
+// its plan. If the cache has none, or if the schema must be loaded first, it returns nil.
 func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statement.Template {
 	parsing := s.parsingKey()
 	t := s.lastTemplate
@@ -67,8 +67,8 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 }
 
 // parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
-// from the client. The statement counts as prepared at once, and an error removes the statement (forgetSkipped). Names
-// whose Close was skipped are closed first. The least recently bound statement is evicted if necessary.
+// from the client. The statement counts as prepared at once, and an error removes it (forgetSkipped). parseOnBackend
+// first closes names whose Close the server skipped, and if necessary the least recently bound statements.
 func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *statement.Server {
 	s.t.unseen = false
 	p := &s.b.prepared

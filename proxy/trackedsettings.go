@@ -70,9 +70,9 @@ func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	return done
 }
 
-// settleSettings ends the transaction's settings at a ReadyForQuery. Without a COMMIT or ROLLBACK, the staged changes
-// are an implicit transaction. failed means that the client got an error. The session must still have its backend,
-// whose reported parameters are used. A second call in the same turn does nothing.
+// settleSettings ends the transaction's settings at a ReadyForQuery. Without a COMMIT or ROLLBACK, the staged
+// changes are those of an implicit transaction. failed means that the client got an error. The session must still
+// have its backend, whose reported parameters are used. A second call in the same turn does nothing.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.SettingChange
 	if failed {

@@ -32,8 +32,8 @@ import (
 // Two columns have the same value if they have the same type and default (schema.Column.Time), under the same settings
 // for times. From a column with the time itself the server derives the values of all others by their defaults (txtime).
 
-// collectTxTime collects the transaction time that the client got in the transaction, discarded parts included. tells
-// is false if the client got none. Values that contradict each other are dropped.
+// collectTxTime collects the transaction time that the client got in the transaction, also in parts that ROLLBACK TO
+// discarded. tells is false if the client got none. It drops values that contradict each other.
 func (r *recorder) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
 	asked := r.tx.asked.instant
@@ -71,7 +71,7 @@ func (r *recorder) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int
 	return func(int) uint16 { return 0 }
 }
 
-// loggedFrames iterates over the frames of the transaction's log, with the turn in progress, and its discarded parts.
+// loggedFrames iterates over the frames of the transaction's log, its turn in progress, and its discarded parts.
 func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := tx.log
@@ -90,9 +90,9 @@ func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntr
 	}
 }
 
-// fixTextTime returns the text with the transaction time that the client got (txtime.Time.FixText). own is the number
-// of the text's first statements that belong to the transaction. The error goes to the client: a statement reads the
-// clock in a way that Sluice cannot replace.
+// fixTextTime returns the text with the transaction time that the client got (txtime.Time.FixText). own is the
+// number of the text's first statements that belong to the transaction. The error, which goes to the client, says
+// that a statement reads the clock in a way that Sluice cannot replace.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
 	text, ok := s.fixedTxTime().FixText(s.srv.planner, string(sql), own, names, s.nextTimeSettingsKey(), value)
 	if !ok {
@@ -122,8 +122,8 @@ func (s *session) refuseClockRead() error {
 	return s.fixedTxTime().Refusal()
 }
 
-// fixedTxTime returns the earlier time that the next statement must show, which is the time before a ROLLBACK TO, or of
-// a committed part. nil means the transaction's own time. In a failed block no statement reads the clock.
+// fixedTxTime returns the earlier time that the next statement must show: that before a ROLLBACK TO, or that of a
+// committed part. nil means the server's own time. In a failed block no statement reads the clock.
 func (s *session) fixedTxTime() *txtime.Time {
 	if s.tx.earlierTime == nil && s.t.nested.timed == nil || s.t.hasFirstTxEnded() {
 		return nil
@@ -137,8 +137,8 @@ func (s *session) fixedTxTime() *txtime.Time {
 	return nil
 }
 
-// fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the text that q then has. The answer is
-// as for the client's text. A returned error goes to the client.
+// fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the new text of q. The answer's form
+// is the same as for the client's text. A returned error goes to the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
 		return sql, nil
@@ -153,8 +153,8 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	return []byte(made), err
 }
 
-// fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces st.
-// If statement and error are nil, the server has refused the text, as in prepareForClient. The time becomes a further
+// fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces
+// st. If both results are nil, the server has refused the text, as in prepareForClient. The time becomes a further
 // parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
 func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.Server, error) {
 	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(b.cs.Template.Plan) {

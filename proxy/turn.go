@@ -45,8 +45,8 @@ type turn struct {
 
 	// clock has the statement timeout and the end of hold_time.
 	clock interrupt.Clock
-	// abandonedConn is a backend that the session dropped while a statement was running, or nil. Sluice cancels that
-	// statement after the client has its error, so that the client does not wait for the cancel.
+	// abandonedConn is a backend's connection that the session dropped while a statement was running, or nil. Sluice
+	// cancels that statement after the client has its error, so that the client does not wait for the cancel.
 	abandonedConn *reservoir.Conn
 	// touched means that a frame of this turn was sent, or is queued, to the backend.
 	touched bool
@@ -54,12 +54,12 @@ type turn struct {
 	settled bool
 	// access is the access mode of statements outside a block, such as READ ONLY.
 	access access.Turn
-	// resets means that a statement may have reset settings by a function or the like. restoresSettings means that
+	// resets means that a statement may have reset settings, for example by a function. restoresSettings means that
 	// settleRestoringSettings ends the turn.
 	resets, restoresSettings bool
-	// readBySchema means that Sluice ran a statement as a read because of facts about the schema, not by the SQL alone.
+	// readBySchema means that Sluice treated a statement as a read because of facts about the schema, not only its SQL.
 	readBySchema bool
-	// unseen means that rows written by a suspended portal are not visible yet. sendEmptyParse makes these rows visible.
+	// unseen means that a suspended portal's writes may not be visible yet. sendEmptyParse makes them visible.
 	unseen bool
 	// progress is the state of the transaction's settings at the start of the turn, for a replay.
 	progress settings.TxProgress
@@ -71,34 +71,34 @@ type clientRequest struct {
 	ended bool
 	// midClient means that the next unread byte from the client is in the middle of a frame.
 	midClient bool
-	// featureReads means that a feature, such as COPY, reads the client's frames. A cancel then ends its statement.
+	// featureReads means that a feature, such as COPY, is reading the client's frames, and a cancel ends its statement.
 	featureReads bool
 	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
 	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
 	sequenceText string
-	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice answered a statement locally.
-	// executes is the number of statements that were sent in autocommit.
+	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice itself answered a
+	// statement. executes is the number of statements that were sent in autocommit.
 	executed, ranLocal bool
 	executes           int
-	// call is the portal that Sluice executes locally, or nil for a simple Query.
+	// call is the portal that Sluice itself executes, or nil for a simple Query.
 	call *portal
 	// altering is an ALTER TABLE of an Execute that Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
 	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement, and
 	// nil for a portal.
 	closing [][]byte
-	// last is the error for a frame other than Sync after the last Execute, or nil if other frames may follow.
+	// last is the error for any further frame but a Sync, after an Execute that must be the last. Otherwise it is nil.
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
 	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It stops a DELETE
 	// that runs in batches.
 	pendingCancel *wire.Error
-	// script is a multi-statement query of which Sluice answers some statements locally. stateBeforeScript is a copy of the
-	// session's local state before that query.
+	// script is a multi-statement query of which Sluice itself answers some statements. stateBeforeScript is a copy of
+	// the session's state before that query.
 	script *scriptPlan
-	// parsed is a Parse whose statement the server still has to describe.
+	// parsed is a Parse whose ParseComplete Sluice withholds until the next Describe is answered.
 	parsed            waitingParse
 	stateBeforeScript *localStateCopy
 	// pin is the pin that the turn has made.
@@ -128,8 +128,8 @@ type serverProgress struct {
 // partialFrames is the state of frames that the session has partly received from, or sent to, its backend. It is reset
 // when the session drops the backend.
 type partialFrames struct {
-	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not get
-	// these bytes. restUncounted means that the frame is an error or a notice, which the digest leaves out.
+	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
+	// get these bytes. restUncounted means that it is an error or notice, which the digest omits.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -155,8 +155,8 @@ type clientOutput struct {
 	batches *batch.Delete
 	// inspectsFrames means that Sluice inspects every frame of an answer, rows too.
 	inspectsFrames bool
-	// fenced means that Sluice sent a fence (queries that check the session's locks), or a query for the time
-	// (queryTxTime), in this turn. The client does not get their rows.
+	// fenced means that Sluice sent a fence (queries that check the session's locks) or a query for the time
+	// (queryTxTime). The client does not get the rows of these queries.
 	fenced bool
 	// refused is the error that replaces the server's error if Sluice made the server fail on purpose, and otherwise nil.
 	refused *forcedErrorReply
@@ -181,7 +181,7 @@ type parseSettings struct {
 	rereads bool
 	// changes records how the turn's statements have changed the parsing of SQL.
 	changes serversettings.TurnParsing
-	// movesNames means that a statement may have changed the tables that names refer to.
+	// movesNames means that a statement may have changed which tables names mean.
 	movesNames bool
 }
 

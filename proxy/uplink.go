@@ -64,8 +64,8 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 // errTurnOver means that the server ended the turn before the client's last frame, because a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
-// fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
-// frames. After nil the client has sent more, or the turn has settled.
+// fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the
+// backend's frames. After nil the client has sent more, or the turn is over.
 func (s *session) fillClientBuffer() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.server.copying) {
 		return s.fillClientWhileRelaying()
@@ -88,8 +88,8 @@ func (s *session) readWholeFrame(total int) ([]byte, error) {
 	return frame, nil
 }
 
-// forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. Even
-// after an error these bytes are read, unless the session ends.
+// forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. It
+// reads all n bytes even after an error, unless the session ends.
 func (s *session) forwardBytes(n int) error {
 	c := &s.client
 	s.t.request.midClient = true
@@ -110,7 +110,7 @@ func (s *session) forwardBytes(n int) error {
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend that has got a part of a frame accepts nothing but the frame's rest. settleTurn drops such a backend.
+		// A backend that has got a part of a frame accepts only the rest. If the turn ends before, settleTurn drops it.
 		s.t.partial.midFrame = k < n
 		if s.t.rec.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
@@ -239,7 +239,7 @@ func (s *session) flushIfFull() error {
 }
 
 // flushToBackend writes the batch to the backend. Above halfDuplexLimit a goroutine writes, and replies are relayed
-// meanwhile. Outside a block the backend then has an open Sync group until its ReadyForQuery.
+// meanwhile. Outside a block, this opens a Sync group on the backend, until its ReadyForQuery.
 func (s *session) flushToBackend() error {
 	t := s.t
 	k := &t.up

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) at every Parse, and when
-// an Execute reaches the portal's end. It does not when a portal is suspended, nor at other frames of a Sync group.
+// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) at every Parse, and
+// when an Execute reaches the portal's end. It does not do so at a suspended portal, or at other frames.
 
 // emptyParseType marks, in the replay log, an empty Parse of bumpCommandCounter. The protocol has no such type.
 const emptyParseType = 1
@@ -23,9 +23,9 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 	}
 }
 
-// bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL would
-// make them visible at the frame that Sluice has answered itself, which is a Parse, or the Execute of a portal of
-// Sluice. If no rows are invisible, nothing is sent.
+// bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL
+// would do so at the client's frame, a Parse or an Execute, which it does not get because Sluice answers it. If all
+// written rows are visible, bumpCommandCounter sends nothing.
 func (p *pairing) bumpCommandCounter() {
 	if p.t.unseen && p.state == busy {
 		p.t.rec.logFrame(emptyParseType, logEntry{}, nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has a session's waits inside Sluice: for a backend (borrowBackend), before a replay (waitBeforeReplay), at
-// the gate (waitAtGate), for the answer to settings. A cancel and the statement timeout end these waits (package
-// interrupt), as in PostgreSQL. So does the client's leaving.
+// A session waits inside Sluice for a backend (borrowBackend), before a replay (waitBeforeReplay), for contended
+// rows (waitAtGate), and for settings. A cancel, the statement timeout and the client's leaving end these waits
+// (package interrupt), as in PostgreSQL.
 
 // lookEvery and lookInLineEvery are how often a wait checks whether the client is still connected.
 const (
@@ -48,8 +48,8 @@ func (s *session) waitContext(limit time.Time, every time.Duration) (ctx context
 	return s.waits.Context(waitingSession{s}, limit, every)
 }
 
-// waitBeforeReplay waits for the pause before a replay and, if queued, at the gate (the queue for the same rows). The
-// error is the reason why no replay is made. If too many transactions wait at the gate, the replay continues without
+// waitBeforeReplay waits for the pause before a replay and, if queued, at the gate (the queue for the same rows).
+// The error says why Sluice makes no replay. If too many transactions wait at the gate, the replay continues without
 // its pass (the right to go next).
 func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
@@ -85,8 +85,8 @@ func (l *link) exchangeInTurn(msg []byte) (refusal []byte, err error) {
 	return refusal, err
 }
 
-// runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends the round trip, and
-// if ask had sent something, the backend is then broken. Any other error is a lost backend.
+// runExchange calls ask for a round trip of Sluice's own in a turn. A cancel, timeout or cut ends it, and breaks the
+// backend if ask had sent something. Any other error is a lost backend.
 func (l *link) runExchange(ask func(*backend) error) error {
 	b := l.b
 	return l.waits.Exchange(b.conn, func() error { return ask(b) })
@@ -109,9 +109,9 @@ func noReplayReason(err error) retry.RefusalReason {
 	return retry.NoBackend
 }
 
-// checkClientWaits returns why the client no longer waits for the turn, or nil. After a client's Terminate its last
-// statements still run, as in PostgreSQL, but are not replayed. A drain also gives up a replay, since the client gets
-// the first error and can retry elsewhere.
+// checkClientWaits returns why the client no longer waits for the turn, or nil. After a client's Terminate, as in
+// PostgreSQL, its last statements still run, but Sluice does not replay them. A drain ends a replay too, since the
+// client gets the first error and can retry elsewhere.
 func (s *session) checkClientWaits() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// These constants bound the pauses after failed dials, which double from first to most. Pauses after ordinary failures
-// are those of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A refusal by quota concerns every sidecar of the
-// cluster, so the first pause after it is ten times longer.
+// These constants bound the pause after a failed dial: the first pause, which doubles with each failure, and the
+// longest. The values for ordinary failures are those of AWS's own DSQL connectors (100 ms to 5 s, 2026-08). A
+// refusal by quota concerns every sidecar of the cluster, so the first pause after it is ten times longer.
 const (
 	firstPause      = 100 * time.Millisecond
 	mostPause       = 5 * time.Second
@@ -41,7 +41,7 @@ func (b *dialBackoff) nextDialTime(waited bool) time.Time {
 }
 
 // recordFailure records the failure of a dial that began in a generation. It returns the pause before the next dial.
-// news is false if another dial of the same generation has failed before, so that this failure does not count.
+// news is false if another dial of the same generation has failed before: then this failure changes no pause.
 func (b *dialBackoff) recordFailure(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
 	if b.last = now; b.count == 0 {
 		b.since = now

@@ -60,7 +60,7 @@ func (e *NoBackendError) Error() string {
 
 // Remedy returns what the client's operator should do, in one or two sentences.
 func (e *NoBackendError) Remedy() string {
-	// The lease closes no backend in the phase Degraded. It is then not the cause while all backends are in use.
+	// In the phase Degraded the lease closes no backend, so it is not the cause if all backends are in use.
 	granting := e.Lease == "" && e.Reason == nil
 	full := e.InUse >= e.MaxOpen && (granting || e.Lease == lease.Degraded.String())
 	switch {
@@ -201,7 +201,7 @@ func (r *Reservoir) waitQuotaPause(ctx context.Context) bool {
 }
 
 // recordQuotaRefusal records that the cluster refused a dedicated dial by quota, because quotas concern all dials.
-// Other failures of a dedicated dial concern its session only.
+// Any other failure of a dedicated dial concerns only the session for which the backend was dialled.
 func (r *Reservoir) recordQuotaRefusal(generation int, err error) {
 	_, refused := quotaRefusal(err)
 	var pause time.Duration
@@ -222,7 +222,7 @@ func (r *Reservoir) recordQuotaRefusal(generation int, err error) {
 	}
 }
 
-// claimSlot takes a slot for a dedicated backend and counts the slot as a dial in progress.
+// claimSlot waits for a free slot, takes it for a dedicated backend, and counts it as a dial in progress.
 func (r *Reservoir) claimSlot(ctx context.Context, began time.Time) error {
 	r.mu.Lock()
 	if r.closed {
@@ -279,8 +279,8 @@ func (r *Reservoir) release(c *Conn) {
 	r.returnLocked(c, r.shelf.putReturned)
 }
 
-// returnLocked decides whether a returned backend is closed or put on the shelf. The function put places the backend on
-// the shelf.
+// returnLocked closes a backend that a borrower has returned, or puts it on the shelf with the function put. From
+// the shelf, the backend may be lent or retired at once.
 func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	switch {
 	case c.dedicated:
@@ -297,8 +297,8 @@ func (r *Reservoir) returnLocked(c *Conn, put func(*Conn)) {
 	}
 }
 
-// lendOrShelveLocked decides about a backend that has just come to the shelf. The backend is closed, lent to a waiting
-// borrower, or stays ready.
+// lendOrShelveLocked closes a backend that was just put on the shelf, lends it to a waiting borrower, or leaves it
+// ready.
 func (r *Reservoir) lendOrShelveLocked(c *Conn) {
 	if !r.postponeRetirementLocked(c) {
 		if reason, due := r.shelf.shouldRetire(c); due {

@@ -74,8 +74,8 @@ type Config struct {
 	RateLimit  int
 	BurstLimit int
 
-	// Lease admits every dial. A nil Lease shares nothing with other processes. When the Lease paces dials, RateLimit does
-	// not apply.
+	// Lease admits every dial. With a nil Lease, this process shares no limit with other processes. When the Lease
+	// paces dials, RateLimit does not apply.
 	Lease Lease
 	// Precheck, if not nil, is called after a dial that failed before it used the network. The next dial waits until
 	// Precheck succeeds. An error of Precheck is a *DialError.
@@ -98,7 +98,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate returns all faults of the configuration in one error.
+// Validate returns one error that lists everything wrong with the configuration, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, want string) {
@@ -121,7 +121,7 @@ func (c Config) Validate() error {
 		fmt.Sprintf("with reservoir.lifetime_jitter of %v want at most %v: DSQL closes a connection at 60m and a transaction may last 5m",
 			c.LifetimeJitter, maxLifetime))
 	if len(errs) == 0 {
-		// Before the guard window of one backend, there must be time to replace every backend.
+		// Between a backend's retirement and its guard window, there must be time to replace every backend.
 		least := c.GuardWindow + retireMargin + time.Duration(c.MaxOpen)*c.retireInterval()
 		check(c.BaseLifetime > least, "reservoir.base_lifetime", c.BaseLifetime,
 			fmt.Sprintf("want more than %v: reservoir.guard_window plus the time to replace reservoir.max_open backends at connection.rate_limit", least))

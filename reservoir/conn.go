@@ -121,8 +121,8 @@ func (c *Conn) Release() { c.owner.release(c) }
 func (c *Conn) Discard(reason CloseReason) { c.owner.discard(c, reason) }
 
 // Cancel asks the server, on a separate connection, to cancel this backend's statement. Cancel returns nil when the
-// server has closed that connection, because the server has then handled the request. Cancel returns ctx's error when
-// ctx ends. Cancel may be called while the borrower uses the backend.
+// server has closed the separate connection, because the server has then handled the request. It returns ctx's error
+// when ctx ends. Cancel may be called while the borrower uses the backend.
 func (c *Conn) Cancel(ctx context.Context) error {
 	if c.SendCancel == nil {
 		return errors.New("cancel: this backend was dialled without a way to cancel")
@@ -139,13 +139,13 @@ func (c *Conn) closeSocket() {
 	socket.Close() // its borrower sees the error
 }
 
-// setCloseDeadline bounds the time of terminate, by a deadline of the socket. The deadline also ends a concurrent read.
+// setCloseDeadline sets the socket's deadline to wait from now, which bounds terminate and any concurrent read.
 func (c *Conn) setCloseDeadline(wait time.Duration) {
 	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a closed connection needs no bound
 }
 
-// terminate ends the connection, before the deadline that setCloseDeadline has set. If possible, terminate returns
-// after the server has closed its end, when the server has one connection less.
+// terminate sends Terminate and closes the connection, before the deadline that setCloseDeadline has set. If
+// possible, terminate returns after the server has closed its side, and so no longer counts the connection.
 func (c *Conn) terminate() {
 	_, err := c.Net.Write([]byte{'X', 0, 0, 0, 4})
 	if err == nil {

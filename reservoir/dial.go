@@ -110,7 +110,7 @@ func (d *Dialer) CheckCredentials(ctx context.Context) error {
 	return nil
 }
 
-// dialAttempt is one dial in progress. pgconn calls the hooks of an attempt on Dial's goroutine.
+// dialAttempt is one dial in progress. pgconn calls the methods that are its hooks on Dial's goroutine.
 type dialAttempt struct {
 	dialer  *Dialer
 	address string
@@ -120,7 +120,7 @@ type dialAttempt struct {
 	notices []*Notice
 }
 
-// attemptKey is the context key under which a dial finds its attempt.
+// attemptKey is the context key under which a dial's context holds its dialAttempt.
 type attemptKey struct{}
 
 // config returns the pgconn configuration of this dial, with a new IAM token for DSQL.
@@ -186,8 +186,8 @@ func (a *dialAttempt) token(ctx context.Context) (string, error) {
 // dialNetwork resolves the server's name and connects to the first address that answers.
 func (a *dialAttempt) dialNetwork(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx.Value(attemptKey{}) != a {
-		// This connection is refused. After an interrupted startup pgconn connects again, in a goroutine, to cancel a
-		// statement that never began.
+		// pgconn makes this second connection after an interrupted startup, in a goroutine, to cancel a statement
+		// that never began. So the connection is refused.
 		return nil, errors.New("not part of the dial")
 	}
 	conn, err := a.resolveAndConnect(ctx, network, address)

@@ -30,13 +30,13 @@ var endpointForm = regexp.MustCompile(`^[a-z0-9-]+\.dsql(?:-[a-z0-9]+)?\.([a-z0-
 // DialConfig is the configuration of a Dialer. It names the server, the role and the database.
 type DialConfig struct {
 	Kind string // dsql or postgres
-	// Endpoint is the server's name, which the server's certificate must contain. For kind dsql, Endpoint is the cluster's
-	// name, for which tokens are signed.
+	// Endpoint is the server's name, which the server's certificate must contain. For backend.kind dsql, Endpoint is
+	// the cluster's name, for which tokens are signed.
 	Endpoint string
 	// Address is the host to dial. An empty Address means Endpoint.
 	Address string
 	Port    int
-	// Region is the cluster's AWS region. An empty Region means that of Endpoint.
+	// Region is the cluster's AWS region. An empty Region means the region that Endpoint names.
 	Region string
 	// CAFile is a file with the authorities that may sign the server's certificate. An empty CAFile means the system's
 	// authorities.
@@ -45,11 +45,11 @@ type DialConfig struct {
 	Database string
 	Password string // kind postgres; may be empty
 	SSLMode  string // kind postgres; one of SSLModes
-	// ChannelBinding says whether SCRAM uses channel binding, for kind postgres. The value is one of ChannelBindings; ""
-	// means prefer.
+	// ChannelBinding says whether SCRAM uses channel binding, for backend.kind postgres. The value is one of
+	// ChannelBindings; "" means prefer.
 	ChannelBinding string
 
-	// Credentials are the AWS credentials that sign the tokens of kind dsql. The provider should cache them.
+	// Credentials are the AWS credentials that sign tokens for backend.kind dsql. The provider should cache them.
 	Credentials aws.CredentialsProvider
 	// Wrap, if not nil, wraps the TCP connection before TLS begins.
 	Wrap func(net.Conn) net.Conn

@@ -25,10 +25,10 @@
 //
 // # The lease
 //
-// Every dial, even of a dedicated backend, calls admit (share.go). At each scan and each finished dial obeyLeaseLocked
-// reads the lease's state. Backends whose slots other processes claim are closed: idle ones at once, and lent ones on
-// their return. Backends whose slots are lost are closed during their loans. While no backend can be replaced, none
-// retires for its age, up to the server's own limit. No request asks the lease.
+// Every dial, even of a dedicated backend, calls admit (share.go). At each scan and each finished dial
+// obeyLeaseLocked reads the lease's state. Backends whose slots other processes claim are closed: idle ones at once,
+// and lent ones on their return. Backends whose slots are lost are closed during their loans. While no backend can
+// be replaced, none retires for its age, up to the server's own limit. A client's request never reads the lease.
 //
 // # Ownership
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// fill opens as many backends as the shelf wants, until ctx ends. Dials run in parallel. admit paces the dials, and
-// after failures dialBackoff does.
+// fill dials backends, in parallel, until ctx ends: as many as wantedDialsLocked returns. admit delays dials for the
+// lease and the rate limit, and dialBackoff delays them after failures.
 func (r *Reservoir) fill(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, wanted := r.nextDial()
@@ -36,7 +36,7 @@ func (r *Reservoir) fill(ctx context.Context) {
 	}
 }
 
-// nextDial returns the number of dials that the shelf wants, and the pause before the next one.
+// nextDial returns the number of dials that the shelf needs now, and the pause before the first of them.
 func (r *Reservoir) nextDial() (pause time.Duration, wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *Reservoir) isTrickling() bool {
 	return r.shelf.waiting == 0 && r.shelf.heldCount()+r.shelf.dialing >= r.cfg.LowWatermark
 }
 
-// passesPrecheck reports whether a dial may be made. After a dial that could not reach the network, Config.Precheck
-// decides. So a hopeless dial uses no slot and no part of the rate.
+// passesPrecheck reports whether a dial may be made. If the last dial failed before it used the network,
+// Config.Precheck decides. So a hopeless dial uses no slot and no part of the rate.
 func (r *Reservoir) passesPrecheck(ctx context.Context) bool {
 	r.mu.Lock()
 	failed, generation := failedBeforeNetwork(r.lastErr), r.backoff.generation
@@ -108,7 +108,7 @@ func (r *Reservoir) sleep(ctx context.Context, pause time.Duration) bool {
 	return true
 }
 
-// beginDial takes a slot for a dial, if the shelf still wants one.
+// beginDial counts a new dial for the shelf as in progress, if the shelf still needs one.
 func (r *Reservoir) beginDial() (generation int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ func (r *Reservoir) dialForShelf(ctx context.Context, generation int, permit *le
 	var news, recovered bool
 	switch {
 	case r.closed || (err != nil && ctx.Err() != nil):
-		// The dial's failure does not count if Run has ended before the dial.
+		// If Run has ended before the dial failed, the failure does not count.
 	case err != nil:
 		pause, news = r.recordFailureLocked(generation, err)
 		r.serveClaimLocked()
@@ -164,8 +164,8 @@ func (r *Reservoir) dialForShelf(ctx context.Context, generation int, permit *le
 	}
 }
 
-// recordFailureLocked records the failure of a dial that concerns all dials. The results are those of
-// dialBackoff.recordFailure.
+// recordFailureLocked records a failed dial for the shelf, and delays all further dials for the shelf. The results
+// are those of dialBackoff.recordFailure.
 func (r *Reservoir) recordFailureLocked(generation int, err error) (pause time.Duration, news bool) {
 	r.lastErr = err
 	if isServerRefusal(err) {
@@ -251,8 +251,8 @@ const (
 	rateExceeded       = "53400"
 )
 
-// quotaRefusal returns the quota because of which the cluster refused a dial. The result is false if err is no such
-// refusal.
+// quotaRefusal returns the quota because of which the cluster refused a dial. The result is false if err has another
+// cause.
 func quotaRefusal(err error) (lease.ConnQuota, bool) {
 	e, ok := errors.AsType[*DialError](err)
 	switch {
@@ -270,7 +270,7 @@ func isServerRefusal(err error) bool {
 	return ok && e.SQLState != ""
 }
 
-// failedBeforeNetwork reports whether err is that of a dial that failed before it used the network.
+// failedBeforeNetwork reports whether err is the error of a dial that failed before it used the network.
 func failedBeforeNetwork(err error) bool {
 	e, ok := errors.AsType[*DialError](err)
 	return ok && (e.Step == StepCredentials || e.Step == StepToken)

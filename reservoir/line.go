@@ -2,10 +2,10 @@ package reservoir
 
 import "time"
 
-// This file has the line of borrowers that wait for a backend: their places in line, and the end of each wait.
+// This file has the line in which borrowers wait for a backend, with their places and the ends of their waits.
 
-// WaitPlace is a borrower's place in line. Another goroutine may end the wait, so a wait needs no context. A WaitPlace
-// belongs to the borrower until Recycle.
+// WaitPlace is a borrower's place in the line of borrowers that wait for a backend. Any goroutine can end the wait
+// by EndWait, so no context is needed. A WaitPlace belongs to the borrower until Recycle.
 type WaitPlace struct {
 	r *Reservoir
 	waiter[*Conn]
@@ -20,11 +20,11 @@ func (r *Reservoir) NewWaitPlace() *WaitPlace {
 	return &WaitPlace{r: r, waiter: *newWaiter[*Conn]()}
 }
 
-// Acquire lends a backend like Reservoir.Acquire, and EndWait ends its wait. Acquire is called once for a WaitPlace.
+// Acquire lends a backend like Reservoir.Acquire; EndWait ends its wait. Acquire is called once for a WaitPlace.
 func (p *WaitPlace) Acquire() (*Conn, error) { return p.r.waitInLine(p, false) }
 
-// EndWait ends the place's wait with an error, even a wait that has not begun. After the wait, EndWait does nothing.
-// Any goroutine may call EndWait before Recycle.
+// EndWait makes the wait in Acquire end with the error why, also if Acquire has not been called yet. After the end
+// of the wait, EndWait does nothing. Any goroutine may call EndWait before Recycle.
 func (p *WaitPlace) EndWait(why error) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *WaitPlace) Recycle() {
 	p.r.places.Put(p)
 }
 
-// waitInLine waits at p for a backend. If a backend has become ready meanwhile, waitInLine returns it at once.
+// waitInLine waits at p for a backend; ahead puts p first. If a backend is ready, waitInLine returns it at once.
 func (r *Reservoir) waitInLine(p *WaitPlace, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	c := r.lendLocked()

@@ -26,8 +26,8 @@ const explicitSettings = "host=none port=1 user=none database=none password=none
 func configWithoutEnv() (*pgconn.Config, error) {
 	cfg, err := pgconn.ParseConfig(explicitSettings)
 	if err != nil {
-		// The empty service replaces one that the variable PGSERVICE names and that does not exist. A connection string
-		// cannot unset PGSERVICE, but can name another service.
+		// This call replaces the service that the variable PGSERVICE names, if it does not exist, by an empty
+		// service. A connection string cannot unset PGSERVICE, but can name another service.
 		cfg, err = parseWithEmptyService()
 	}
 	if err != nil {

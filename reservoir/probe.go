@@ -66,7 +66,7 @@ func (r *Reservoir) runProber(ctx context.Context) {
 	}
 }
 
-// lendToProberLocked takes the ready backends for which due holds off the shelf, and lends them to the prober.
+// lendToProberLocked takes off the shelf those ready backends for which due returns true. It lends them to the prober.
 func (r *Reservoir) lendToProberLocked(due func(*Conn) bool) (asked []*Conn) {
 	for i := len(r.shelf.ready) - 1; i >= 0; i-- {
 		if c := r.shelf.ready[i]; due(c) {

@@ -38,7 +38,7 @@ type Reservoir struct {
 	born    time.Time
 	limiter *rate.Limiter
 	kick    chan struct{} // capacity 1: wakes the fill
-	// suspected makes the prober probe the backends in the field suspects. The channel's capacity is 1.
+	// A send on suspected makes the prober probe the backends in the field suspects. The channel's capacity is 1.
 	suspected chan struct{}
 
 	places sync.Pool // of *WaitPlace
@@ -47,8 +47,8 @@ type Reservoir struct {
 	// limit.
 	admitting, throttled atomic.Int32
 
-	// work counts the goroutines that Run waits for. A goroutine may be added with mu held and closed unset, or by a
-	// goroutine that is counted.
+	// work counts the goroutines that Run waits for. A goroutine may be added with mu held while closed is false, or
+	// by a goroutine that work counts.
 	work sync.WaitGroup
 
 	mu       sync.Mutex
@@ -180,7 +180,7 @@ func (r *Reservoir) retireUntilDone(ctx context.Context) {
 	}
 }
 
-// retireDue sets the shelf's time and ends the ready backends that are due for retirement.
+// retireDue sets the shelf's time and closes the ready backends that are due for retirement.
 func (r *Reservoir) retireDue() {
 	now := r.elapsed()
 	r.mu.Lock()
@@ -211,7 +211,7 @@ func (r *Reservoir) discard(c *Conn, reason CloseReason) {
 	r.closeConnLocked(c, reason)
 }
 
-// endLoanLocked ends a loan. The caller decides whether c is shelved or closed.
+// endLoanLocked counts a lent backend as no longer in use. The caller then shelves or closes the backend.
 func (r *Reservoir) endLoanLocked(c *Conn) {
 	if c.state != lent {
 		panic("reservoir: a backend that is not lent was released or discarded")
@@ -230,7 +230,7 @@ func (r *Reservoir) closeConnLocked(c *Conn, reason CloseReason) {
 	r.metrics.CountDiscard(string(reason))
 	r.ending[c] = struct{}{}
 	r.goLocked(func() {
-		// The probe or loan may set deadlines until it ends, so that this deadline is set afterwards.
+		// A probe or loan may set deadlines until it ends, so the deadline for terminate is set here, afterwards.
 		r.mu.Lock()
 		wait := terminateWait
 		if r.closed {
@@ -248,8 +248,8 @@ func (r *Reservoir) closeConnLocked(c *Conn, reason CloseReason) {
 	})
 }
 
-// goLocked runs f, which ends in bounded time, in a goroutine. Run waits for the goroutine, unless Run may have
-// returned already.
+// goLocked runs f, which ends in bounded time, in a goroutine. Run waits for the goroutine, unless close was called
+// before.
 func (r *Reservoir) goLocked(f func()) {
 	if r.closed {
 		go f()

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// Lease is this process's part in the cluster's quotas: a *lease.Lease, or a lease.Unlimited where nothing is shared. A
-// Lease must not call the Reservoir.
+// Lease is this process's part of the cluster's quotas: a *lease.Lease, or a lease.Unlimited if no quota is shared
+// with other processes. A Lease must not call the Reservoir.
 type Lease interface {
 	// Admit waits until one backend may be dialled. wanted is the number of dials that the caller
 	// would make now.
@@ -51,15 +51,15 @@ func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error
 	}
 }
 
-// waitReasons reports whether dials wait for the connection rate, and whether they wait for a slot.
+// waitReasons reports whether dials wait for the connection rate, and whether dials wait for a slot of the lease.
 func (r *Reservoir) waitReasons(s lease.State) (throttled, unleased bool) {
 	admitting := r.admitting.Load() > 0
 	unleased = admitting && s.Waiting > 0 && s.Unticketed == 0
 	return r.throttled.Load() > 0 || admitting && !unleased, unleased
 }
 
-// obeyLeaseLocked closes backends as the lease asks, less those that are already closing. Until the next call of
-// obeyLeaseLocked, release uses poolState.mustEnd, so that no request asks the lease.
+// obeyLeaseLocked closes as many backends as the lease wants back. Backends that are already closing count. release
+// later reads the stored number (poolState.mustEnd), so that a client's request never queries the lease.
 func (r *Reservoir) obeyLeaseLocked() {
 	s := r.lease.State()
 	r.shelf.leased = 0
@@ -76,8 +76,8 @@ func (r *Reservoir) obeyLeaseLocked() {
 	}
 }
 
-// closeLentLocked closes the sockets of lent backends until n such sockets are closed, those of earlier calls included.
-// The borrowers get an error and discard the backends.
+// closeLentLocked closes sockets of lent backends, until n lent backends have closed sockets. Sockets that earlier
+// calls closed count. The borrowers get an error and discard the backends.
 func (r *Reservoir) closeLentLocked(n int) {
 	var cut []*Conn
 	for c := range r.alive {
@@ -102,9 +102,9 @@ func (r *Reservoir) closeLentLocked(n int) {
 	})
 }
 
-// postponeRetirementLocked postpones the retirement of a backend, if the lease asks for that and the server's own age
-// limit is far. The new times are spread, for the time when backends can be replaced again. postponeRetirementLocked
-// asks the lease only about a backend that is due.
+// postponeRetirementLocked postpones the retirement of a backend, if the lease wants that and the server's own age
+// limit is far. The new times are random, so that not all backends are replaced together afterwards.
+// postponeRetirementLocked reads the lease only for a backend that is due.
 func (r *Reservoir) postponeRetirementLocked(c *Conn) bool {
 	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {
 		return false

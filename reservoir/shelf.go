@@ -23,7 +23,7 @@ type poolState struct {
 	claimed   int // borrowers that wait for a slot, to dial a dedicated backend
 	replacing int // backends that stay until their replacement is dialled
 
-	// leased and mustEnd are values of the lease's last state.
+	// leased and mustEnd come from the lease's state when obeyLeaseLocked last read it.
 	leased  int // held slots, 0 when none are counted
 	mustEnd int // backends that must end besides the closing ones
 
@@ -55,8 +55,8 @@ func (s *poolState) missingDials() int {
 	return max(0, min(missing, room))
 }
 
-// markLent records the loan of a backend that was taken off the shelf. When the backend returns, the shelf decides
-// again whether to replace it.
+// markLent records the loan of a backend that was taken off the shelf. When the backend returns, shouldRetire
+// decides again whether to replace it.
 func (s *poolState) markLent(c *Conn) {
 	s.unmarkReplacing(c)
 	c.state = lent
@@ -91,7 +91,7 @@ func (s *poolState) remove(c *Conn) *Conn {
 	return s.takeAt(i)
 }
 
-// dueForRetirement returns the ready backends that are due for retirement. The backend nearest to its end comes first.
+// dueForRetirement returns the ready backends that are due for retirement, those with the earliest guard window first.
 func (s *poolState) dueForRetirement() []*Conn {
 	var ripe []*Conn
 	for _, c := range s.ready {
@@ -106,9 +106,9 @@ func (s *poolState) dueForRetirement() []*Conn {
 // shouldRetire reports whether a ready backend should be retired now, and why. shouldRetire may mark the backend as
 // waiting for its replacement.
 //
-// With free slots, the replacement is dialled first. Without one, the old backend is closed first, but no more than
-// batch may be missing. When dials fail, the other backends stay until their guard window. A slot is free only if the
-// lease holds it.
+// If a slot is free, the replacement is dialled before the old backend is closed. If no slot is free, the old
+// backend is closed first, but no more than batch may be missing. When dials fail, the other backends stay until
+// their guard window. A slot is free only if the lease holds it.
 func (s *poolState) shouldRetire(c *Conn) (CloseReason, bool) {
 	goal, batch := s.wantedCount(), s.batch
 	if s.slotLimit() <= goal {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that go ahead of others form a separate
-// part at its head. The Reservoir's mutex guards a waitQueue.
+// waitQueue is a first-come queue of borrowers that wait for a T. Borrowers that overtake others (AcquireAhead) wait
+// in a separate part at the head of the queue. The Reservoir's mutex guards a waitQueue.
 //
-// A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all waits.
-// All waits are equally long, so in each part of the queue the first ends first.
+// A wait allocates neither a channel nor a timer: channels are reused, and one timer (Reservoir.expiry) ends all
+// waits. All waits are equally long, so in each part of the queue the wait of the first borrower ends first.
 type waitQueue[T any] struct {
 	first, last *waiter[T]
 	ahead       *waiter[T] // the last one that goes ahead; nil for none
@@ -94,15 +94,15 @@ func (q *waitQueue[T]) refuseWaiter(w *waiter[T], err error) bool {
 	return left
 }
 
-// refuseAll ends all waits in the queue with an error.
+// refuseAll ends the waits of all borrowers in the queue with an error.
 func (q *waitQueue[T]) refuseAll(err error) {
 	for q.first != nil {
 		q.refuseWaiter(q.first, err)
 	}
 }
 
-// expireWaits ends the waits whose time has passed. expireWaits returns their number, and the time when the next wait
-// ends, zero for none.
+// expireWaits ends the waits whose time has passed. expireWaits returns their number, and the time when the next
+// wait ends (zero if the queue is empty).
 func (q *waitQueue[T]) expireWaits(now time.Time) (ended int, next time.Time) {
 	due := func(w *waiter[T]) bool { return w != nil && !now.Before(w.until) }
 	for ; due(q.first); ended++ {
@@ -119,7 +119,7 @@ func (q *waitQueue[T]) expireWaits(now time.Time) (ended int, next time.Time) {
 	return ended, next
 }
 
-// firstNotAhead returns the first waiter in the queue that does not go ahead of others, or nil.
+// firstNotAhead returns the first waiter in the queue that does not overtake others, or nil.
 func (q *waitQueue[T]) firstNotAhead() *waiter[T] {
 	if q.ahead != nil {
 		return q.ahead.next

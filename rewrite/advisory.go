@@ -75,8 +75,8 @@ var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, 
 // inTable is the text of Finding.Action for advisory locks that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// planAdvisoryLock marks a call of a lock function for Sluice, or refuses other uses of advisory locks.
-// planAdvisoryLock returns false for any other statement. After true, no other rule applies to the statement.
+// planAdvisoryLock plans a call of a lock function, which Sluice executes itself, or refuses other uses of advisory
+// locks. planAdvisoryLock returns false for any other statement. After true, no other rule applies to the statement.
 func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false

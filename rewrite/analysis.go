@@ -172,7 +172,7 @@ func (a *analysis) visitQuery(m parse.TreeNode) {
 	a.ctes = a.ctes[:outer]
 }
 
-// hideTable records that a WITH query with this name is in scope, which hides the table of the name.
+// hideTable records that a WITH query with this name is in scope, and hides the table of the same name.
 func (a *analysis) hideTable(name string) {
 	if a.hidden == nil {
 		a.hidden = map[string]int{}

@@ -178,8 +178,8 @@ func (p *Plan) bytes() int {
 	return n
 }
 
-// stepBytes estimates the memory in bytes of the plan of a statement that Sluice carries out in steps. source is the
-// length of the client's text, to which the plan refers.
+// stepBytes estimates the memory in bytes of the plan in Statement.Steps. source is the length of the client's text,
+// to which the plan refers.
 func (st *Statement) stepBytes(source int) int {
 	if st.Steps == nil {
 		return 0

@@ -132,7 +132,7 @@ func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	return c
 }
 
-// WithDefaults returns the options c, with the values of below for keys that c does not override.
+// WithDefaults returns the options c, with the values of the options below for keys that c does not override.
 func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	for i := range c {
 		if c[i] == "" {
@@ -225,7 +225,7 @@ func (p *Planner) basePlanner() *Planner {
 	return p
 }
 
-// VariantNumber returns the planner's number among those of ForOptions. 0 is the planner without client options.
+// VariantNumber returns the planner's number among the planners of ForOptions. 0 means no client options.
 func (p *Planner) VariantNumber() uint64 { return p.number }
 
 // InTransactions returns how the planner's rules handle DDL in transactions.
@@ -264,7 +264,7 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 // dependsOnOptions reports whether a client's options may change the plan. The options affect only DDL.
 func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// VariantNumberIn returns the VariantNumber of the planner by if the plan depends on client options, otherwise 0.
+// VariantNumberIn returns the VariantNumber of a planner if the plan depends on client options, otherwise 0.
 func (p *Plan) VariantNumberIn(by *Planner) uint64 {
 	if p.dependsOnOptions() {
 		return by.number

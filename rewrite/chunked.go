@@ -97,7 +97,7 @@ func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) 
 	}
 }
 
-// BatchedDelete returns the batches of a plan of this planner, or nil. The first call builds them.
+// BatchedDelete returns the batches of a DELETE, from a plan of this planner, or nil. The first call builds them.
 func (p *Planner) BatchedDelete(plan *Plan) *BatchedDelete {
 	if !plan.listed {
 		return nil

@@ -21,10 +21,10 @@ type MultiCommand struct {
 	Parts []AlterCommand
 }
 
-// TextAndTag implements alter.Steps.
+// TextAndTag implements alter.Steps: it returns the client's ALTER TABLE and its command tag.
 func (c *MultiCommand) TextAndTag() (text, tag string) { return c.Text, "ALTER TABLE" }
 
-// Bytes implements alter.Steps.
+// Bytes implements alter.Steps: it estimates the memory of the plan in bytes.
 func (c *MultiCommand) Bytes(int) int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Text)
 	for i := range c.Parts {
@@ -287,7 +287,7 @@ func (c alterSubcommand) mentionsOther(added []string) bool {
 	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentionsColumn(column) })
 }
 
-// planInPass plans the text of a command as a part of the ALTER TABLE that runs in a pass.
+// planInPass plans a command's text as a part of the ALTER TABLE, and adds the part to a pass.
 func (s *commandSplitter) planInPass(pass int, text string, cmd alterSubcommand) bool {
 	text = s.head + " " + text
 	plan := s.r.alone(text, true)

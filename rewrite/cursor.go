@@ -36,8 +36,8 @@ type CursorStatement struct {
 	Hold bool
 	// Rows is the number of rows that FETCH or MOVE goes forward, with 0 for all.
 	Rows uint32
-	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, stays, or goes to a
-	// numbered row, which a portal cannot.
+	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, stays, or goes to
+	// a numbered row. A portal cannot do that.
 	Backward, Elsewhere bool
 	// Direction and Count are the direction and the count of a FETCH or MOVE, for cursors whose rows Sluice stores.
 	Direction CursorDirection

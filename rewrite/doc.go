@@ -2,8 +2,8 @@
 // each its kind, its tables, and its effects on the session and the transaction. The plan also says whether the session
 // must keep its backend afterwards, and which text the server gets where Aurora DSQL does not take the client's.
 //
-// The package does no input or output and starts no goroutine. In its comments the relay is package proxy, which sends
-// plans to the server and carries out what the server cannot.
+// The package does no input or output and starts no goroutine. Package proxy sends the plans to the server, and
+// carries out what the server cannot.
 //
 // # The way of a text
 //

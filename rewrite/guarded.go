@@ -26,10 +26,10 @@ type DoBlock struct {
 	Command      AlterCommand
 }
 
-// TextAndTag implements alter.Steps.
+// TextAndTag implements alter.Steps: it returns the client's DO block and its command tag.
 func (g *DoBlock) TextAndTag() (text, tag string) { return g.Text, "DO" }
 
-// Bytes implements alter.Steps.
+// Bytes implements alter.Steps: it estimates the memory of the plan in bytes.
 func (g *DoBlock) Bytes(int) int {
 	return int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.IgnoredCodes)*wordBytes + g.Command.bytes()
 }

@@ -30,7 +30,7 @@ func (p *Plan) compareWithSnapshot(parts []statementPart, n *schema.NameResolver
 var createStatements = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
 // unparsedPlan returns the plan of a text that the planner cannot read. The plan refuses the text if it may name a
-// relation with mapped columns.
+// relation with mapped columns (bytea stored as text).
 func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
 	if n.MayMentionMapped(sql) {
 		return unparsedMappedPlan
@@ -38,7 +38,7 @@ func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
 	return guardedPlan
 }
 
-// UnparsedMappedRefusal returns the refusal of an unreadable text that may name a relation with mapped columns.
+// UnparsedMappedRefusal returns the refusal of an unreadable text that may name a relation with mapped bytea columns.
 func UnparsedMappedRefusal() Refusal {
 	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
 		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",

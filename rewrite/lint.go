@@ -90,8 +90,8 @@ func (l *Linter) keepsWholeTransaction() bool {
 	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
 }
 
-// usesSequences reports whether Sluice creates sequences for the text's CREATE TABLE. If the transaction is not
-// committed in parts, the findings are changed to describe identity columns.
+// usesSequences reports whether the text's CREATE TABLE can be created with sequences. If the transaction is not
+// committed in parts, usesSequences also changes the findings to describe identity columns.
 func (l *Linter) usesSequences(parts []statementPart, findings []finding.Finding) bool {
 	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {

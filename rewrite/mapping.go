@@ -25,7 +25,7 @@ func (how ByteaMapping) CheckSQL(physical string) string {
 // and is stored as bytea.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// These are values of Finding.Action for mapped columns, and for statements whose mapped form no index serves.
+// These are values of Finding.Action for mapped bytea columns, and for rewritten statements that no index can serve.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
@@ -37,8 +37,8 @@ func (r *rewriter) byteaMapping() *bytea.Mapping {
 	return &r.mapper
 }
 
-// rewriteMapped rewrites statements that read or write mapped columns, or change the schema (schema.MappedSuffix).
-// rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
+// rewriteMapped rewrites statements that read or write mapped columns (bytea stored as text), or change the schema
+// (schema.MappedSuffix). rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
 func (r *rewriter) rewriteMapped(p *statementPart) {
 	made := r.byteaMapping().MapStatement(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
@@ -52,7 +52,7 @@ func (r *rewriter) rewriteMapped(p *statementPart) {
 	r.addFinding(f)
 }
 
-// applyForm adds the edits, intended changes and findings of the form that a statement gets for mapped columns.
+// applyForm adds the edits, intended changes and findings of the form that a statement gets for mapped bytea columns.
 func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
@@ -67,7 +67,7 @@ func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	}
 }
 
-// mapAlternative rewrites a statement whose first form for mapped columns failed, and reports whether another passes.
+// mapAlternative tries another form of a statement over mapped columns whose first form failed, and reports success.
 func (r *rewriter) mapAlternative(planner *Planner, p *statementPart, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

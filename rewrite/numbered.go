@@ -243,7 +243,7 @@ func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, colum
 	}
 }
 
-// attachVerified sets st.Numbered if all forms of the statement pass verification.
+// attachVerified makes the SerialTable the plan of st (st.Steps), if all forms of the statement pass verification.
 func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
@@ -357,10 +357,10 @@ func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 // HasSequences reports whether the table can be created with sequences.
 func (n *SerialTable) HasSequences() bool { return len(n.sequence) > 0 }
 
-// TextAndTag implements alter.Steps.
+// TextAndTag implements alter.Steps: it returns the client's CREATE TABLE and its command tag.
 func (n *SerialTable) TextAndTag() (text, tag string) { return n.Text, "CREATE TABLE" }
 
-// Bytes implements alter.Steps.
+// Bytes implements alter.Steps: it estimates the memory of the plan in bytes.
 func (n *SerialTable) Bytes(source int) int {
 	b := int(unsafe.Sizeof(*n)) + 2*len(n.Text) + len(n.Table) + source
 	for _, e := range slices.Concat(n.plain, n.sequence, n.identity) {

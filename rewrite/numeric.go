@@ -99,7 +99,7 @@ func bareNumerics(node parse.TreeNode) (bare []parse.TreeNode) {
 	return bare
 }
 
-// addPrecisionToSteps adds the precision to the statements that Sluice sends in steps instead of an ALTER TABLE.
+// addPrecisionToSteps adds the precision to the statements that Sluice runs instead of an ALTER TABLE.
 func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	if r.rules.Numeric == "" {
 		return

@@ -27,8 +27,8 @@ type Plan struct {
 	// Findings are the findings about the text, in text order. Findings is nil for nearly all plans.
 	Findings []finding.Finding
 
-	// Mapped reports whether a statement names a relation with mapped columns. Server errors about the statement may
-	// contain column names that the client does not know.
+	// Mapped reports whether a statement names a relation with mapped columns (bytea stored as text). Server errors
+	// about the statement may contain column names that the client does not know.
 	Mapped bool
 	// Lacks reports whether a statement names a relation that the schema snapshot of PlanWithNames lacks. Another process
 	// may have created it since.
@@ -116,8 +116,8 @@ func (p *Plan) summarize() {
 	}
 }
 
-// AnyStatement reports whether the function is returns true for a statement of the plan. is gets pointers because
-// statements are large.
+// AnyStatement reports whether is returns true for at least one statement of the plan. The function is gets pointers
+// because statements are large.
 func (p *Plan) AnyStatement(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {

@@ -91,8 +91,8 @@ type Rules struct {
 	Isolation bool // isolation levels weaker than DSQL's become DSQL's
 	// AddColumn removes a redundant NULL from columns that ALTER TABLE adds.
 	AddColumn bool
-	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and without NOT NULL
-	// (Statement.Alteration).
+	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and without NOT
+	// NULL (alter.Alteration).
 	Backfill bool
 	// Enums replaces an enumeration (CREATE TYPE ... AS ENUM) by a domain with a CHECK.
 	Enums bool
@@ -101,8 +101,8 @@ type Rules struct {
 	// InTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it for
 	// findings only.
 	InTransactions DDLInTransactions
-	// Constraints makes Sluice add constraints of an ALTER TABLE in the steps that DSQL supports (Statement.Constraints).
-	// NotNullCheck replaces NOT NULL there by a CHECK.
+	// Constraints makes Sluice add constraints by the statements that DSQL supports, instead of the client's ALTER
+	// TABLE (Statement.Steps). NotNullCheck replaces an added NOT NULL by a CHECK.
 	Constraints, NotNullCheck bool
 	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
 	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's

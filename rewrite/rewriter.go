@@ -32,14 +32,14 @@ type statementPart struct {
 type rewriter struct {
 	rules *Rules
 	names *schema.NameResolver // nil if no column is mapped
-	// maps reports that the current statement names mapped columns, so that its text must not pass unchanged.
+	// maps reports that the current statement names mapped bytea columns, so that its text must not pass unchanged.
 	maps bool
-	// mapped reports that a statement of the text names mapped columns.
+	// mapped reports that a statement of the text names mapped columns (bytea stored as text).
 	mapped bool
 	text   []byte
 	parts  []statementPart
-	// planned plans a single command, and is nil for a text of heavyBytes. alone does the same if transactions with DDL
-	// are committed in parts, otherwise it is nil. With whole an ALTER TABLE is not cut into its commands.
+	// planned plans one command, and is nil for a text of heavyBytes. alone does the same, and is nil also if
+	// transactions with DDL are not committed in parts. With whole, an ALTER TABLE is not cut into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
@@ -55,8 +55,8 @@ type rewriter struct {
 	findings []finding.Finding
 }
 
-// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are those
-// of draftPlan, and tree is the text's tree.
+// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are the
+// results of draftPlan, and tree is the text's tree.
 func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.NameResolver, plan *Plan, parts []statementPart) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p statementPart) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.anyEnabled() {
@@ -100,8 +100,8 @@ func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.Name
 	return plan
 }
 
-// runRules applies the rewriting rules to every statement for which passes returns false. The others pass unchanged and
-// only get findings. With again, mapped columns in the others get their second form (mapAlternative).
+// runRules applies the rewriting rules to every statement for which passes returns false. The others pass unchanged
+// and only get findings. With again, mapped bytea columns in the others get their second form (mapAlternative).
 func (p *Planner) runRules(sql string, parts []statementPart, names *schema.NameResolver, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.TreeChanges{}}
 	if len(sql) < heavyBytes {
@@ -292,7 +292,7 @@ func (r *rewriter) rewriteSchemaMembers(p *statementPart) {
 	}
 }
 
-// rewriteSchemaMember rewrites a statement inside CREATE SCHEMA. DSQL does not take CREATE INDEX ASYNC there.
+// rewriteSchemaMember rewrites a statement inside CREATE SCHEMA, where DSQL takes no CREATE INDEX ASYNC.
 func (r *rewriter) rewriteSchemaMember(p *statementPart) {
 	switch {
 	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):

@@ -4,7 +4,7 @@ import "github.com/sluice-proxy/sluice/rewrite/finding"
 
 // On the server every session has the same role, Rules.Role.
 
-// RoleHint is the hint for a client that requests another role than that of its backend.
+// RoleHint is the hint for a client that requests a role which its backend does not have.
 var RoleHint = finding.Sentence(finding.Remedy(finding.SetRole))
 
 // rewriteSetRole handles statements that set the session's role. A statement that names Rules.Role or none becomes a

@@ -8,8 +8,8 @@ type rule struct {
 	apply func(r *rewriter, p *statementPart)
 }
 
-// ruleTable lists the rules of one statement in the order in which they apply. After a rule that plans steps, no other
-// rule applies to the statement. Other rules concern all statements, and applyOtherRules calls them.
+// ruleTable lists the rules of one statement in the order in which they apply. After a rule that sets Statement.Steps,
+// no other rule applies to the statement. Other rules concern all statements, and applyOtherRules calls them.
 var ruleTable = []rule{
 	{[]string{"IndexStmt"}, (*rewriter).rewriteCreateIndex},
 	{[]string{"CreateStmt", "CreateSeqStmt", "AlterSeqStmt"}, (*rewriter).rewriteSequences},

@@ -199,7 +199,7 @@ func isBlockingForUpdate(query parse.TreeNode) bool {
 }
 
 // firstTable returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
-// return NULLs for its row. For a single table the result is absent, since a server would refuse a SplitQuery likewise.
+// return NULLs for its row. For a single table the result is absent, since a server would refuse its SplitQuery, too.
 func firstTable(query parse.TreeNode) parse.TreeNode {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1

@@ -26,8 +26,8 @@ const (
 	Unknown
 )
 
-// LocalWork names the work of a statement that Sluice may do instead of the server, judged by text and rules. Each
-// statement has one value. Whether Sluice does the work also depends on the state of the session.
+// LocalWork says what Sluice itself may do for a statement, so that the server need not run it. Each statement has
+// exactly one LocalWork, by text and rules. Whether Sluice does the work also depends on the state of the session.
 type LocalWork uint8
 
 const (
@@ -198,8 +198,8 @@ type Statement struct {
 	Show string
 	// Column is the name of the result column of a statement whose Does is ShowsInQuery or AnswersVoid.
 	Column string
-	// Asks lists constant settings' names in calls of current_setting(), and all constants in queries of pg_settings.
-	// The setting of Show is not included.
+	// Asks lists the settings that the statement reads: constant names in calls of current_setting(), and all
+	// constants in queries of pg_settings. The setting of Show is not included.
 	Asks []string
 	// Deallocate is the name of the prepared statement that a DEALLOCATE drops.
 	Deallocate string
@@ -273,17 +273,17 @@ func (st *Statement) MayLeaveState() bool {
 	return st.Leaves || st.Kind == DDL || st.Kind == Unknown
 }
 
-// MayRunInSteps reports whether Sluice may carry the statement out in steps.
+// MayRunInSteps reports whether Sluice may run several statements instead of this one (Steps).
 func (st *Statement) MayRunInSteps() bool { return st.Does == Alters }
 
-// MustRunInSteps reports whether Sluice may carry the statement out in steps, and the server must not get the statement
-// as it is.
+// MustRunInSteps reports whether Sluice may run several statements instead of this one, and the server must not get
+// this one.
 func (st *Statement) MustRunInSteps() bool {
 	n, serial := st.Steps.(*SerialTable)
 	return st.MayRunInSteps() && !(serial && n.MayPassUnchanged())
 }
 
-// StepTextAndTag returns the client's text and the command tag of a statement that Sluice carries out in steps.
+// StepTextAndTag returns the client's text and the command tag of a statement with Steps.
 func (st *Statement) StepTextAndTag() (text, tag string) { return st.Steps.TextAndTag() }
 
 // Refusal is an error with which Sluice itself answers a statement.

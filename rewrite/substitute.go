@@ -14,7 +14,7 @@ type Substitute struct {
 	SQL string // one statement
 	// Tx is the transaction command that the substitute's SQL contains, if any.
 	Tx TxControl
-	// Own means that Sluice answers the client's statement, so that the plan must not describe the statement.
+	// Own means that Sluice answers the client's statement itself, so that the plan must not describe the statement.
 	Own bool
 }
 
@@ -39,8 +39,8 @@ type lazySubstitute struct {
 	made atomic.Pointer[cachedSubstitute]
 }
 
-// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql, and by has one element for
-// each statement. The result is nil if the new text fails verification. The last result of each plan is cached.
+// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql. by has one Substitute
+// for each statement. The result is nil if the new text fails verification. The last result of each plan is cached.
 func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if last := plan.substituted.made.Load(); last != nil && slices.Equal(last.by, by) {
 		return last.plan
@@ -85,7 +85,7 @@ func (p *Planner) buildSubstitute(plan *Plan, sql string, by []Substitute) *Plan
 	return made
 }
 
-// sameExceptReplaced reports whether two texts have the same statements, except for those that by replaces.
+// sameExceptReplaced reports whether two texts have the same statements, except for those that Substitutes replace.
 func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool {
 	trees := [2][]parse.TreeNode{}
 	for i, text := range []string{before, after} {

@@ -22,7 +22,7 @@ const (
 	// CommitDDL means that Sluice commits the transaction before and after DDL. DDL that drops rows is an exception if
 	// it would be committed before the client's COMMIT.
 	CommitDDL
-	// CommitDrops means CommitDDL without the exception: DDL that drops rows is also committed before the COMMIT.
+	// CommitDrops is like CommitDDL, but DDL that drops rows is also committed before the client's COMMIT.
 	CommitDrops
 )
 
@@ -128,7 +128,7 @@ func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) 
 	return p.applyRules(sql, tree, names, plan, parts)
 }
 
-// markSeparate handles DDL in a multi-statement query that Sluice carries out in steps if it is sent alone.
+// markSeparate handles DDL in a multi-statement query for which Sluice runs several statements if it is sent alone.
 // markSeparate marks the statement to run as a separate text, takes over its findings, and reports whether it did.
 func (r *rewriter) markSeparate(p *statementPart) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.TypeName()) {

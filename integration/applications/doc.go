@@ -1,6 +1,6 @@
-// Package applications runs applications with usual database tools through Sluice, on the stand-in for DSQL. The
-// directory contention has one small application for each tool, with many writers, generated keys, nested transactions,
-// and contended rows. The directory matrix has one application with migrations for each tool.
+// Package applications runs applications with usual database tools through Sluice, on dsqlsim, the simulated DSQL
+// cluster. The directory contention has one small application for each tool, with many writers, generated keys,
+// nested transactions, and contended rows. The directory matrix has one application with migrations for each tool.
 //
 // An application of contention is a program. Its arguments are a connection string in the tool's form, the number of
 // writers, and the number of transactions for each. The program prints a line for each transaction:

@@ -104,7 +104,7 @@ func (b *bench) measureDelayed(ctx context.Context, r *report) error {
 	return nil
 }
 
-// serverPath is a way to the distant server: directly or through Sluice. relay is the relay on that way.
+// serverPath is a way to the distant server: directly or through Sluice. relay is the relay that delays this way.
 type serverPath struct {
 	name  string
 	port  int

@@ -12,8 +12,8 @@
 //   - idle measures the memory that a thousand idle clients cost a new proxy.
 //   - delayed runs Temporal's typical transaction by two drivers, with and without Sluice. A relay before PostgreSQL
 //     holds every byte back for 2 ms each way, as the distance to another building would.
-//   - conflicts lets the stand-in for DSQL refuse a tenth of all commits. Sluice replays these transactions, after
-//     the default pause and after a long one.
+//   - conflicts lets dsqlsim, the simulated DSQL cluster, refuse a tenth of all commits. Sluice replays these
+//     transactions, after the default pause and after a long one.
 //   - faults measures 16 clients on separate rows, with 10 ms a statement, before and after one fault. Meanwhile 64
 //     clients fight for one row, through one Sluice and through two.
 //   - pause lets 16 clients fight for 1, 10 and 1,000 rows, through one Sluice and through four. It compares a long

@@ -36,11 +36,11 @@ const (
 	faultPool = 100
 )
 
-// faultWorkload is a workload of several clients, one of which meets a planned fault. No two clients change the same
-// rows.
+// faultWorkload is a workload of several clients. One of them meets a planned fault: an error or a cut that dsqlsim
+// injects. No two clients change the same rows.
 type faultWorkload struct {
 	id, title string
-	plan      string // of the stand-in's faults
+	plan      string // the faults that dsqlsim injects, in JSON
 	statement func(client int) []string
 }
 
@@ -64,7 +64,8 @@ func contendingStatements(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
 
-// faultResult is the rate of a workload before and after one planned fault, and the ratio of the two rates.
+// faultResult is the rate of a workload before and after an injected fault (error or cut), and the ratio of the two
+// rates.
 type faultResult struct {
 	ID     string       `json:"id"`
 	Title  string       `json:"title"`
@@ -79,8 +80,8 @@ type contentionResult struct {
 	Told  roundSummary `json:"told_of_a_conflict"` // share of its transactions
 }
 
-// measureFaults measures whether one fault slows a workload down for good, while other clients compete for one row. It
-// also measures how many conflicts reach these other clients, with one Sluice and with two.
+// measureFaults measures whether one injected fault slows a workload down for good, while other clients compete for
+// one row. It also measures how many conflicts reach these other clients, with one Sluice and with two.
 func (b *bench) measureFaults(ctx context.Context, r *report) error {
 	if !b.isSelected(idFaults) {
 		return nil
@@ -106,7 +107,8 @@ func (b *bench) measureFaults(ctx context.Context, r *report) error {
 	return nil
 }
 
-// faultMeasurement holds the programs and the samples of the bench's part with faults. A program is nil until it runs.
+// faultMeasurement holds the programs and the samples of the bench's part with injected faults. A program is nil
+// until it runs.
 type faultMeasurement struct {
 	*bench
 	sim     *harness.DSQLSim
@@ -214,7 +216,7 @@ func (f *faultMeasurement) runSharedContention() (told float64, err error) {
 	return told, nil
 }
 
-// measureOneFault measures a workload's rate before and after one fault.
+// measureOneFault measures a workload's rate before and after dsqlsim injects one fault.
 func (f *faultMeasurement) measureOneFault(ctx context.Context, l faultWorkload) (before, after float64, err error) {
 	c := startClients(f.sluices[0].DSN("postgres"), steadyClients, l.statement)
 	rate := func(after time.Duration) float64 {
@@ -273,7 +275,7 @@ func startClients(dsn string, clients int, statements func(client int) []string)
 	return c
 }
 
-// runClient runs one client of the group.
+// runClient runs transactions on one connection, one after the other, until the group is stopped.
 func (c *clientGroup) runClient(dsn string, statements func() []string) error {
 	ctx := context.Background()
 	config, err := pgx.ParseConfig(dsn)

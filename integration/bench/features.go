@@ -18,21 +18,21 @@ import (
 const (
 	idConflicts = "conflicts"
 
-	// conflictShare is the share of commits that the stand-in refuses in the bench's part with conflicts.
+	// conflictShare is the share of commits that dsqlsim refuses in the bench's part with conflicts.
 	conflictShare = 0.1
 	// openTransactions is the number of transactions that the bench holds open to measure the size of their logs.
 	openTransactions = poolSize / 2
 )
 
-// feature is work of Sluice beyond relaying. The variables in env switch the feature on for the kind postgres, for
-// which it is off by default.
+// feature is work of Sluice beyond relaying. The variables in env switch the feature on. With backend.kind postgres,
+// the feature is off by default.
 type feature struct {
 	title string
 	env   harness.Env
 	loads []workload
 }
 
-// features returns the features that the third part compares with a Sluice that only relays.
+// features returns the features that the part features of the bench compares with a Sluice that only relays.
 func features() []feature {
 	return []feature{
 		{"rewriting", harness.Env{"DSQL_REWRITE_ENABLED": "true"}, []workload{
@@ -80,8 +80,8 @@ func (b *bench) measureFeature(ctx context.Context, r *report, f feature) error 
 	return err
 }
 
-// measureOnAndOff runs a workload through two ports in turns, with and without a feature. It calls prepare before each
-// sample, with on true if the feature is on.
+// measureOnAndOff runs a workload through two ports in turns, with a feature and without it. It calls prepare before
+// each sample, and passes true if the feature is on.
 func (b *bench) measureOnAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
 	ports, rates := [2]int{off, on}, [2][]float64{}
 	for _, port := range ports { // pools and caches fill
@@ -164,8 +164,8 @@ func (b *bench) measureLogBytes(ctx context.Context, s *harness.Sluice) (float64
 	return 0, fmt.Errorf("the metrics have no %s", name)
 }
 
-// measureConflicts measures the rate while the stand-in for DSQL refuses a share of all commits. It measures with the
-// default pause before the first replay and with longPause.
+// measureConflicts measures the rate while dsqlsim, the simulated DSQL cluster, refuses a share of all commits. It
+// measures with the default pause before the first replay and with longPause.
 func (b *bench) measureConflicts(ctx context.Context, r *report) error {
 	if !b.isSelected(idConflicts) {
 		return nil

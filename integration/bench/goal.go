@@ -1,6 +1,7 @@
 package main
 
-// goal is a target for a figure of the bench. A release must reach the bound. The aim is desirable.
+// goal is a target for a figure of the bench. Every release must reach the field bound. Reaching the field aim is
+// desirable.
 type goal struct {
 	title      string
 	least      bool    // the figure should be high; else low

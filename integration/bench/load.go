@@ -149,7 +149,7 @@ func cpuPer100k(cpu time.Duration, transactions int64) float64 {
 	return cpu.Seconds() / float64(transactions) * 100_000
 }
 
-// printProgress prints a line of progress.
+// printProgress prints one line with the time, the round, a title and the parts.
 func (b *bench) printProgress(round int, title string, parts ...string) {
 	fmt.Fprintf(b.progress, "%s round %d/%d  %-30s %s\n",
 		time.Now().UTC().Format(time.TimeOnly), round+1, b.rounds, title, strings.Join(parts, "  |  "))

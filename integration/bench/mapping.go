@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// mappedRows is the number of rows of the table with mapped columns (bytea keys stored as text).
+// mappedRows is the number of rows of the table whose bytea key is mapped (stored as text of hexadecimal digits).
 const mappedRows = 1000
 
-// mappedWorkloads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where the
-// stand-in allows that, or as text of hexadecimal digits (rewrite.bytea: hex).
+// mappedWorkloads returns the workloads over a table whose key is bytea. The key is stored either as bytea, where
+// dsqlsim allows that, or as text of hexadecimal digits (rewrite.bytea: hex).
 func mappedWorkloads() []workload {
 	const point = "\\set i random(1, 1000)\nSELECT v FROM items WHERE k = decode(lpad(to_hex(:i::int), 32, '0'), 'hex');\n"
 	return []workload{
@@ -23,7 +23,7 @@ func mappedWorkloads() []workload {
 	}
 }
 
-// measureMapping measures the costs of mapping bytea keys, on two stand-ins for DSQL with the same table.
+// measureMapping measures the costs of mapping bytea keys, with two instances of dsqlsim that have the same table.
 func (b *bench) measureMapping(ctx context.Context, r *report) error {
 	wanted := b.filterWorkloads(mappedWorkloads())
 	if len(wanted) == 0 {

@@ -30,7 +30,7 @@ const (
 type pauseWorkload struct {
 	rows    int
 	sluices int     // among which the clients are divided
-	refused float64 // share of the commits that the stand-in refuses beside, the winner's too
+	refused float64 // share of all commits that dsqlsim refuses in addition, those of winners too
 }
 
 func pauseWorkloads() (all []pauseWorkload) {
@@ -67,8 +67,8 @@ func (l pauseWorkload) statements(int) []string {
 // pauseSample is the result of one run of a pauseWorkload.
 type pauseSample struct{ rate, attempts, told float64 }
 
-// pauseResult compares the two pauses. It has commits per second, attempts for each commit, and the share of
-// transactions that ended with a conflict at the client.
+// pauseResult compares the short and the long pause before the first replay. It has commits per second, attempts for
+// each commit, and the share of transactions that ended with a conflict at the client.
 type pauseResult struct {
 	Title         string       `json:"title"`
 	RateLong      roundSummary `json:"long_per_second"`
@@ -80,7 +80,7 @@ type pauseResult struct {
 	ToldShort     roundSummary `json:"told_short"`
 }
 
-// measurePauses runs all workloads of the part pause, each with the two pauses in every round.
+// measurePauses runs all workloads of the part pause, each with the short and the long pause in every round.
 func (b *bench) measurePauses(ctx context.Context, r *report) error {
 	if !b.isSelected(idPause) {
 		return nil
@@ -140,7 +140,7 @@ func (b *bench) measurePauses(ctx context.Context, r *report) error {
 	return nil
 }
 
-// measurePause runs one workload with the two pauses.
+// measurePause runs one workload with the short and with the long pause before the first replay.
 func (b *bench) measurePause(ctx context.Context, l pauseWorkload, sim *harness.DSQLSim, sluices [2][]*harness.Sluice) (pauseResult, error) {
 	if l.refused > 0 {
 		plan := fmt.Sprintf(`[{"at":"commit","action":"fail","error":"conflict","probability":%g,"seed":1}]`, l.refused)

@@ -23,7 +23,7 @@ const (
 	overtime = 30 * time.Second
 )
 
-// pgbenchResult is the result of one run of pgbench.
+// pgbenchResult has the rate and the latencies that one run of pgbench has measured.
 type pgbenchResult struct {
 	rate         float64 // transactions per second
 	transactions int64

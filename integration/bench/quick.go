@@ -13,8 +13,8 @@ import (
 const (
 	quickRounds  = 7
 	quickSeconds = 1
-	// tolerated is how much worse than the recorded ratio a ratio of a quick run may be. Medians of seven rounds on a
-	// quiet machine differ by half as much.
+	// tolerated is the part by which a ratio of a quick run may be worse than the recorded ratio. Medians of seven
+	// rounds on a quiet machine differ by half as much.
 	tolerated = 0.10
 )
 

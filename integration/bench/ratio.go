@@ -49,8 +49,8 @@ func addedRatios(a, b, base []float64) []float64 {
 	}, a, b, base)
 }
 
-// applyPerRound calls of for each round, with the values of all series in that round. A shorter series has missingValue
-// for the last rounds.
+// applyPerRound calls the function of for each round, with the values of all series in that round. A shorter series
+// has missingValue for the last rounds.
 func applyPerRound(of func([]float64) float64, series ...[]float64) []float64 {
 	rounds := 0
 	for _, s := range series {

@@ -39,7 +39,7 @@ type report struct {
 	Failures []string     `json:"failures,omitempty"`
 }
 
-// workloadResult is the result of one workload.
+// workloadResult has the figures of one workload: those of each candidate, and ratios between candidates.
 type workloadResult struct {
 	ID        string           `json:"id"`
 	Title     string           `json:"title"`
@@ -145,7 +145,8 @@ func (r *report) featureByID(id string) featureResult {
 	return featureResult{}
 }
 
-// faultByID returns the result of the faulty workload with this id, or the zero result if it was not measured.
+// faultByID returns the result of the faulty workload with this id, or the zero result if it was not measured. A
+// fault is an error or a cut that dsqlsim injects.
 func (r *report) faultByID(id string) faultResult {
 	for _, f := range r.Faults {
 		if f.ID == id {

@@ -72,8 +72,8 @@ func insertTables(document string, r *report) (string, error) {
 	return document, nil
 }
 
-// readmeWorkloads are the workloads in README.md: one in which Sluice is ahead of PgBouncer, one beside it, and one
-// behind.
+// readmeWorkloads are the workloads in README.md: in one Sluice is faster than PgBouncer, in one about as fast, and
+// in one slower.
 var readmeWorkloads = []string{"select-extended-16", "tpcb", idChurn}
 
 // readmeTable returns the table for README.md, with the ratios of the workloads in shown.

@@ -44,7 +44,7 @@ const (
 	idChurn       = "churn"
 )
 
-// workloads returns the workloads of the first part, in the order of the table.
+// workloads returns the workloads of the part load of the bench, in the order of the table.
 func workloads() []workload {
 	list := []workload{{id: idSelectOne, title: "`SELECT 1`, c=1", clients: 1, script: selectOne}}
 	for _, protocol := range []string{"simple", "extended", "prepared"} {

@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Client is a session in the stock or in the mapped database.
+// Client is a session in the stock database, or in the mapped database, which stores bytea keys as text.
 type Client struct {
 	Conn *pgconn.PgConn
 	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. Without
 	// Plan the server gets the client's text.
 	Plan func(sql string) (string, error)
-	// Mapped means that Conn reaches a mapped database directly, without the proxy that maps its columns.
+	// Mapped means that Conn reaches the mapped database directly, without the proxy that maps its columns. A mapped
+	// database stores bytea keys as text.
 	Mapped bool
 }
 

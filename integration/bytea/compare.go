@@ -59,13 +59,14 @@ const (
 	oneEvaluates = "21000 in one of both"
 )
 
-// hasBranches reports whether a part of a text may prevent the evaluation of a subquery in it.
+// hasBranches reports whether a text has a subquery that an AND, OR or CASE of the text may leave unevaluated.
 func hasBranches(text string) bool {
 	return strings.Contains(text, "(SELECT") && (strings.Contains(text, " AND ") || strings.Contains(text, " OR ") || strings.Contains(text, "CASE "))
 }
 
-// mayErrorsDiffer reports whether a text may have both SQLSTATEs. A text may have several errors of analysis, and each
-// database may find another one first. A wrong text may also be refused with 0A000.
+// mayErrorsDiffer reports whether one statement may get the SQLSTATE stock from one database and mapped from the
+// other. A text may have several errors of analysis, and each database may find another one first. A wrong text may
+// also be refused with 0A000.
 func mayErrorsDiffer(stock, mapped string) bool {
 	return strings.HasPrefix(stock, "42") && (strings.HasPrefix(mapped, "42") || mapped == "0A000") ||
 		mapped == "0A000" && strings.HasPrefix(stock, "2")

@@ -143,7 +143,7 @@ func (g *sqlGenerator) quantifiedComparison(s *queryScope, depth int) string {
 	}
 }
 
-// rareCondition returns a condition of a rare form.
+// rareCondition returns a random condition of a form that condition uses rarely, such as EXISTS or LIKE.
 func (g *sqlGenerator) rareCondition(s *queryScope, depth int) string {
 	switch g.intBelow(6) {
 	case 1:

@@ -16,8 +16,8 @@
 // In addition there are texts by hand (traps.go): texts that a simple rewriting gets wrong, grouped by the reason
 // (trapcases.go), and SQL of all forms (trapforms.go).
 //
-// Package rewrite runs the comparison without a proxy, with the texts that it plans. Package bytea runs the comparison
-// through the built program on the stand-in for DSQL:
+// Package rewrite runs the comparison without a proxy, with the texts that it plans. Package bytea runs the
+// comparison through the built program on dsqlsim, the simulated DSQL cluster:
 //
 //	go test ./rewrite -run TestByteaOracle -v -bytea.count 20000 -bytea.seed 7
 //	go test ./integration/bytea -run TestOracle -v -bytea.count 5000

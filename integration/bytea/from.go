@@ -92,7 +92,8 @@ func mergedColumns(a, b *fromItem, using []string) []namedColumn {
 	return all
 }
 
-// columnEquality returns a condition that compares a column of the first item with a column of the others.
+// columnEquality returns a condition that compares a column of the scope's first item with a column of the scope's
+// other items.
 func (g *sqlGenerator) columnEquality(s *queryScope) string {
 	for range 4 {
 		t := g.comparableType()

@@ -197,8 +197,8 @@ func (g *sqlGenerator) setAssignments(t *Table, s *queryScope) string {
 	return strings.Join(all, ", ")
 }
 
-// matchedTable returns another table and a condition. By the condition at most one of that table's rows belongs to each
-// row of the first table.
+// matchedTable adds another table to a statement, and returns the table's text and a condition. With the condition,
+// each row of the statement's own table has at most one row in the added table.
 func (g *sqlGenerator) matchedTable(s *queryScope) (string, string) {
 	other := g.world.Tables[g.intBelow(len(g.world.Tables))]
 	if len(other.Keys) == 0 {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Oracle plays worlds in two databases. A world is a random schema with statements.
+// Oracle compares two databases by worlds. A world is a random schema with statements, which the Oracle runs in both
+// databases.
 type Oracle struct {
 	// Begin creates a world in two empty databases, and returns a client of each.
 	Begin func(ctx context.Context, w *TestSchema) (stock, mapped *Client, err error)
@@ -37,7 +38,7 @@ type Tally struct {
 	Refusals                                              []string // one text for each reason
 }
 
-// RunSchema plays world n of a seed.
+// RunSchema compares the two databases by world n of a seed: it creates the random schema and runs its statements.
 func (o *Oracle) RunSchema(ctx context.Context, seed, n uint64) error {
 	w := NewTestSchema(seed, n)
 	apart := func(text string) bool { return o.Exclude != nil && o.Exclude(text) }
@@ -264,7 +265,7 @@ func (s statement) String() string {
 	return text
 }
 
-// ExcessProblem returns which count of the tally exceeds its bound, or or "" if none does. The bounds are on refused
+// ExcessProblem returns which count of the tally exceeds its bound, or "" if none does. The bounds are on refused
 // statements, and on statements that only one database evaluates fully.
 func (t *Tally) ExcessProblem() string {
 	if refused := sumCounts(t.Refused); refused*100 > t.Statements {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Column is a column of a table.
+// Column describes one column of a table or view in a random schema.
 type Column struct {
 	Name    string
 	Type    Type
 	NotNull bool
 	Default string // an expression, or ""
-	// Mapped means that the column is in a key and of type bytea.
+	// Mapped means that the column is of type bytea and in a key, so that the mapped database stores it as text.
 	Mapped bool
 }
 
@@ -77,7 +77,7 @@ func shuffledNames(d *choiceSequence, names []string, n int) []string {
 	return names[:min(n, len(names))]
 }
 
-// NewTestSchema generates world n of a seed.
+// NewTestSchema generates the random schema of world n. Equal seed and n give an equal schema.
 func NewTestSchema(seed, n uint64) *TestSchema {
 	d := newChoiceSequence(seed, n<<32)
 	w := &TestSchema{}
@@ -245,7 +245,7 @@ func (c *Column) readExpression(mapped bool) string {
 	return QuoteIdent(c.Name)
 }
 
-// definition returns the definition of a column.
+// definition returns the SQL that defines the column in CREATE TABLE, in the stock or the mapped database.
 func (c *Column) definition(name string, mapped bool) string {
 	typ, value := c.Type.String(), c.Default
 	if mapped && c.Mapped {

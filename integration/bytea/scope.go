@@ -36,7 +36,7 @@ func newInnerScope(up *queryScope) *queryScope {
 	return s
 }
 
-// sqlGenerator generates the text of one statement.
+// sqlGenerator generates the text of one random statement.
 type sqlGenerator struct {
 	*choiceSequence
 	world   *TestSchema

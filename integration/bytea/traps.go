@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Trap is a mistake that a simple rewriting makes, with texts that show the mistake. The mapped database must answer
-// these texts as the stock database does. Parameters in text format follow a text after a |.
+// Trap is a mistake that a simple rewriting of bytea keys makes, with texts that show the mistake. The mapped
+// database must answer these texts as the stock database does. Parameters in text format follow a text after a |.
 type Trap struct {
 	// Number is the number of the trap in the design of the mapping, or 0 for a trap found later.
 	Number int
 	Name   string
 	Texts  []string
-	// Undone means that each text of the trap runs in a transaction that is rolled back.
+	// Undone means that each of the Texts runs in a transaction that is rolled back.
 	Undone bool
-	// Refused means that the mapped database must refuse the trap's texts, because it would answer them differently.
+	// Refused means that the mapped database must refuse the Texts, because it would answer them differently.
 	Refused bool
-	// Plain means that DSQL refuses the trap's texts, or answers them differently from PostgreSQL.
+	// Plain means that DSQL refuses the Texts, or answers them differently from PostgreSQL.
 	Plain bool
 }
 
-// FindDifferences runs the texts of a trap in both databases, and returns those that the mapped database answers
+// FindDifferences runs the Trap's Texts in both databases. It returns those texts that the mapped database answers
 // differently or refuses.
 func (t Trap) FindDifferences(ctx context.Context, stock, mapped *Client) (all []string, err error) {
 	p := &schemaRun{stock: stock, mapped: mapped}
@@ -71,7 +71,8 @@ func (p *schemaRun) runTrap(ctx context.Context, both string, refuse bool) (stri
 	return "", nil
 }
 
-// TrapTables are the statements that create the tables of the traps. Column d and the columns of table p are in no key.
+// TrapTables creates the tables for the statements in Traps, which a wrong rewriting of bytea keys would change.
+// Column d and the columns of table p are in no key.
 const TrapTables = `CREATE TABLE t (k bytea PRIMARY KEY, n int, d bytea, u bytea UNIQUE);
 CREATE TABLE p (k bytea, n int);
 CREATE TABLE s (a int, k bytea DEFAULT '\x7a', PRIMARY KEY (a, k), CHECK (length(k) < 5));

@@ -15,8 +15,8 @@
 //
 // If Sluice tells a client that a transaction is lost (08006, 40001, 57014), the direct run replaces the failed
 // statement by an error. If the outcome is unknown (08007), the direct run tries each possible outcome. One outcome
-// must explain all later answers, and the tables. A row that is there twice, or although no outcome applied it, is
-// therefore a difference.
+// must explain all later answers, and the tables. So a row that is found twice, or that no outcome applied, is a
+// difference.
 //
 // On the route parts Sluice commits transactions with DDL in parts, and reports that by a WARNING. The direct run
 // commits at the same places, see parts_test.go.

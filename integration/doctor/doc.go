@@ -1,3 +1,3 @@
-// Package doctor runs sluice doctor as a program against the stand-in for DSQL. It tests the program's findings, and
-// its clean-up after an interruption, a lost connection or a refusal.
+// Package doctor runs the program sluice doctor against dsqlsim, the simulated DSQL cluster. It tests the program's
+// findings, and its clean-up after an interruption, a lost connection or a refusal.
 package doctor

@@ -1,5 +1,5 @@
 // Package drivers runs real clients on every route to a PostgreSQL server. The direct route is the oracle. The other
-// routes are through Sluice in both pairings, and through Sluice on the stand-in for DSQL.
+// routes are through Sluice in both pairings, and through Sluice on dsqlsim, the simulated DSQL cluster.
 //
 // A client plays scenarios and records the answers: rows in the client's own types, command tags, every field of an
 // error, notices. The transcript of a scenario must be the same on every route. Most scenarios are files that every
@@ -25,6 +25,6 @@
 // Scenarios for one client only (its pipelines, its pool) are code: Go in package drivers, python/ and node/ for
 // clients in those languages, testdata/psql for psql.
 //
-// If the stand-in lacks a feature that a scenario needs, the transcript is the same up to the first statement with that
+// If dsqlsim lacks a feature that a scenario needs, the transcript is the same up to the first statement with that
 // feature. The recorded refusal follows, from the table in refusals_test.go.
 package drivers

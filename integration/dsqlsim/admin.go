@@ -15,7 +15,7 @@ import (
 // maxPlanBytes bounds the body of a POST to /faults, in bytes.
 const maxPlanBytes = 1 << 20
 
-// AdminHandler returns the handler of the stand-in's HTTP interface:
+// AdminHandler returns the handler of dsqlsim's HTTP interface:
 //
 //	GET    /livez                   200 while the server runs
 //	GET    /readyz                  200 while the server serves and PostgreSQL answers

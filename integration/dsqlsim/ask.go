@@ -6,10 +6,10 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// maxAnswerRows bounds the number of rows in an answer that the stand-in reads for itself.
+// maxAnswerRows bounds the number of rows in an answer that dsqlsim reads for itself.
 const maxAnswerRows = 100_000
 
-// ownAnswer is PostgreSQL's answer to a statement that the stand-in sent for itself, not for the client.
+// ownAnswer is PostgreSQL's answer to a statement that dsqlsim sent for itself, not for the client.
 type ownAnswer struct {
 	rows       [][][]byte
 	tag        string
@@ -19,8 +19,8 @@ type ownAnswer struct {
 }
 
 // exchangeUpstream sends frames and a Sync to PostgreSQL and returns the answer up to ReadyForQuery. The client sees
-// neither. Pending replies may only be of frames that cannot fail. The session must be in a block: there this Sync ends
-// no transaction of the client.
+// neither the frames nor the answer. Pending replies may only be of frames that cannot fail. The session must be in
+// a block, where this Sync ends no transaction of the client.
 func (s *session) exchangeUpstream(frames ...*frame) (*ownAnswer, error) {
 	if err := s.openDeferredBlock(); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (s *session) exchangeUpstream(frames ...*frame) (*ownAnswer, error) {
 	return s.readOwnAnswer()
 }
 
-// queryUpstream runs one statement of the stand-in in the client's block and returns its answer. A simple Query would
-// destroy the client's unnamed statement and portal, so the extended protocol is used.
+// queryUpstream runs one of dsqlsim's own statements in the client's block and returns its answer. A simple Query
+// would destroy the client's unnamed statement and portal, so the extended protocol is used.
 func (s *session) queryUpstream(sql string) (*ownAnswer, error) {
 	return s.exchangeUpstream(ownStatementFrames(sql, nil, noValues)...)
 }

@@ -12,11 +12,11 @@ import (
 // write.
 const maxLogBytes = 32 << 20
 
-// transactionBlock is the client's open transaction block. The stand-in can park it: undo its effects in PostgreSQL,
-// with their locks. The stand-in can also resume it: run the effects again, in the snapshot that the block has.
+// transactionBlock is the client's open transaction block. Dsqlsim can park the block: PostgreSQL undoes its effects
+// and releases its locks. Dsqlsim can also resume it: PostgreSQL runs the effects again, in the block's snapshot.
 type transactionBlock struct {
-	// hasSnapshot means that a statement of the block has run that takes the snapshot. snapshot is the certifier's number
-	// of that snapshot.
+	// hasSnapshot means that the block has run a statement that takes the snapshot. snapshot is the certifier's
+	// number of that snapshot.
 	hasSnapshot bool
 	snapshot    uint64
 	// beginSQL is the statement that opened the block. deferred means that PostgreSQL has not received that statement yet.
@@ -26,7 +26,7 @@ type transactionBlock struct {
 	// doomed is the error that the block's COMMIT will get, or nil while the COMMIT may succeed.
 	doomed *failure
 	// lost lists tables that this doomed block has written without effect in PostgreSQL, "" for any table. restarted
-	// reports that PostgreSQL has no effect of the block, and a newer snapshot.
+	// means that PostgreSQL has undone all effects of the block and given it a newer snapshot.
 	lost      []string
 	restarted bool
 	// changedRows means that the block has updated or deleted rows.
@@ -37,7 +37,7 @@ type transactionBlock struct {
 	committed bool
 }
 
-// effectLog lists the effects of a block since its savepoint, so that the stand-in can run them again.
+// effectLog lists the effects of a block since its savepoint, so that dsqlsim can run them again.
 type effectLog struct {
 	// savepointSent means that the savepoint is on its way to PostgreSQL. savepointSet means that PostgreSQL has the
 	// savepoint.
@@ -87,7 +87,8 @@ func (l *effectLog) addEffect(e loggedEffect) {
 // canRewind reports whether a return to the savepoint undoes all effects, and the log can bring them back.
 func (l *effectLog) canRewind() bool { return l.savepointSet && !l.incomplete }
 
-// markDoomed makes the block's COMMIT end with a data conflict (OC000), unless another error is set already.
+// markDoomed makes the block's COMMIT end with a data conflict (OC000), unless the COMMIT already has another error
+// to get.
 func (b *transactionBlock) markDoomed() {
 	if b.doomed == nil {
 		b.doomed = dataConflict
@@ -110,7 +111,7 @@ func (b *transactionBlock) mayReturnLess(st *dialect.Statement) bool {
 	return b.restarted || reads && slices.ContainsFunc(b.lost, func(table string) bool { return strings.Contains(text, strings.ToLower(table)) })
 }
 
-// doomAndGuess makes the block's COMMIT fail with a conflict. It also makes the stand-in guess the outcome of the
+// doomAndGuess makes the block's COMMIT fail with a conflict. It also makes dsqlsim guess the outcome of the
 // statement that runs now.
 func (b *transactionBlock) doomAndGuess() {
 	b.markDoomed()
@@ -127,8 +128,8 @@ func rowDigest(row []byte) uint64 {
 	return h
 }
 
-// hasEffect reports whether a statement must run again after its transaction was parked. In doubt it returns true,
-// because running a query again changes nothing.
+// hasEffect reports whether a statement must run again when its parked transaction is resumed. In doubt it returns
+// true, because running a query again changes nothing.
 func hasEffect(st *dialect.Statement) bool {
 	switch st.Kind {
 	case dialect.DML, dialect.DDL, dialect.Copy:

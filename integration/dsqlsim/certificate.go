@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// certificateLife is the validity of a certificate, longer than any stand-in runs.
+// certificateLife is the validity of a certificate. No dsqlsim runs for that long.
 const certificateLife = 365 * 24 * time.Hour
 
 // These are the names of the authority's files in Config.CertDir.

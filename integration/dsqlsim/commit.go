@@ -19,7 +19,7 @@ type rowCapture struct {
 }
 
 // prepareTransaction brings the transaction into the state that the next statement needs. If that takes more than a
-// check, no reply may be pending. A failure is the error that the client gets, and then the statement does not run.
+// check, no reply may be pending. If it returns a failure, the client gets the failure and the statement does not run.
 func (s *session) prepareTransaction(st *dialect.Statement, c rowCapture) (*failure, error) {
 	if failed := s.schemaConflictFor(st, s.status); failed != nil {
 		return failed, nil
@@ -80,7 +80,7 @@ func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 		return nil, err
 	}
 	if answer.failed != nil {
-		// The client's statement will fail in the same way, or reads a view, of which no row is recorded.
+		// The client's statement will fail in the same way, or it reads a view, whose rows are not recorded.
 		if err := s.parkTransaction(); err != nil {
 			return nil, err
 		}
@@ -120,8 +120,7 @@ func isReadOnlyBegin(begin string) bool {
 	return i >= 0 && i+1 < len(words) && strings.HasPrefix(words[i+1], "ONLY")
 }
 
-// needsCertification reports whether the stand-in must check the transaction for conflicts before PostgreSQL commits
-// it.
+// needsCertification reports whether dsqlsim must check the transaction for conflicts before PostgreSQL commits it.
 func (s *session) needsCertification() bool {
 	b := &s.block
 	return b.doomed != nil || b.log.parked || len(b.namedRows) > 0 || s.schema.isStale() && b.hasSnapshot ||
@@ -183,8 +182,8 @@ func (s *session) lockNamedRows() error {
 	return nil
 }
 
-// queryOrDoom runs a statement of the stand-in that takes locks. If PostgreSQL cannot run it, queryOrDoom dooms the
-// transaction and returns no answer.
+// queryOrDoom runs one of dsqlsim's own statements, which takes locks. If PostgreSQL cannot run it, queryOrDoom
+// makes the transaction's COMMIT fail, and returns no answer.
 func (s *session) queryOrDoom(sql string) (*ownAnswer, error) {
 	for tried := (retryTries{}); ; {
 		answer, err := s.queryUpstream(sql)
@@ -231,8 +230,8 @@ func (s *session) lookUpTable(oid string) (tableFacts, error) {
 	return tableFacts{string(row[0]), string(row[1]), string(row[2])}, nil
 }
 
-// checkNamedKeys dooms a transaction that deleted a row, or changed its key, against another transaction's FOR KEY
-// SHARE. The other transaction must have committed since the snapshot.
+// checkNamedKeys makes the COMMIT of a transaction fail if it deleted a row, or changed its key, that another
+// transaction named FOR KEY SHARE. The other transaction must have committed since the snapshot.
 func (s *session) checkNamedKeys() error {
 	b := &s.block
 	if !b.changedRows {

@@ -18,7 +18,7 @@ const (
 	DefaultMaxAge         = 60 * time.Minute // life of a connection
 )
 
-// These are defaults of settings that only the stand-in has.
+// These are defaults of settings that only dsqlsim has.
 const (
 	DefaultLockTimeout = 20 * time.Millisecond
 	DefaultLedgerSize  = 50_000
@@ -70,28 +70,29 @@ type Config struct {
 	// WithoutSuspension refuses an Execute with a limit on rows, by which a client reads a portal in parts. How a cluster
 	// answers is not recorded.
 	WithoutSuspension bool
-	// LocksOutsideBlocks makes a locking clause outside of a block lock its rows until the implicit transaction ends.
-	// Without it the clause does nothing there. How a cluster behaves is not recorded.
+	// LocksOutsideBlocks makes a locking clause outside of a block lock its rows until the implicit transaction
+	// ends. Otherwise the clause has no effect outside of a block. How a cluster behaves is not recorded.
 	LocksOutsideBlocks bool
 	// Limits are the limits on transactions, messages, values and the schema.
 	Limits Limits
 	// JobDelay is the time that the background work of CREATE INDEX ASYNC and VALIDATE CONSTRAINT takes.
 	JobDelay time.Duration
-	// LockTimeout is how long a statement may wait for another transaction inside PostgreSQL. After half of it the server
-	// parks an idle transaction that is in the way.
+	// LockTimeout is how long a statement may wait for another transaction inside PostgreSQL. After half of it the
+	// server parks an idle transaction that blocks the statement. The effects of a parked transaction are undone
+	// until its client continues.
 	LockTimeout time.Duration
 	// SchemaConflicts makes statements and commits of all other sessions fail with OC001 after a change of the schema.
 	SchemaConflicts bool
 	// KeyConflicts treats a unique or foreign key violated by a row that the transaction cannot see as a conflict (OC000
 	// at COMMIT). Without it the statement fails as in PostgreSQL. How a cluster behaves is not recorded.
 	KeyConflicts bool
-	// ReportsConflictEarly makes a doomed transaction fail at the first statement that might show less than the transaction
-	// has written, or another snapshot. A cluster shows everything and fails the COMMIT. ReportsConflictEarly serves
-	// clients that return to a savepoint before the COMMIT.
+	// ReportsConflictEarly concerns a doomed transaction, whose COMMIT will fail. The transaction fails already at
+	// the first statement that might show less than it has written, or another snapshot. A cluster shows everything
+	// and fails the COMMIT. ReportsConflictEarly serves clients that return to a savepoint before the COMMIT.
 	ReportsConflictEarly bool
 	// LedgerSize is the number of events that the ledger remembers.
 	LedgerSize int
-	// Faults is a JSON list of faults (see FaultPlanHelp) that are planned from the start.
+	// Faults is a JSON list of faults to inject (see FaultPlanHelp), which are planned from the start.
 	Faults []byte
 	// Logger gets a line for each refused connection and each lost PostgreSQL connection. If it is nil, nothing is logged.
 	Logger *slog.Logger

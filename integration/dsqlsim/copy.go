@@ -23,8 +23,8 @@ func (s *session) onCopyIn(total int) error {
 	return err
 }
 
-// readCopyOutcome reads until PostgreSQL has answered the COPY. It ends the feed before the client gets the answer,
-// because later frames of the client are not data.
+// readCopyOutcome reads until PostgreSQL has answered the COPY. It makes feedCopyData end before the client gets the
+// answer, because later frames of the client are not data.
 func (s *session) readCopyOutcome(over chan<- struct{}) error {
 	defer close(over)
 	for {

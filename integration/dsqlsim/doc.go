@@ -1,4 +1,4 @@
-// Package dsqlsim is a stand-in for an Aurora DSQL cluster. It is a TLS server that answers a PostgreSQL client as the
+// Package dsqlsim simulates an Aurora DSQL cluster. It is a TLS server that answers a PostgreSQL client as the
 // cluster would. A real PostgreSQL server supplies results, types, plans and all errors that DSQL shares with
 // PostgreSQL.
 //
@@ -17,16 +17,17 @@
 // A session has two goroutines. One goroutine reads the client's frames into a bounded inbox, so that the session
 // notices a client's end while a statement runs. The other goroutine owns the rest of the session. It passes frames
 // from the inbox to PostgreSQL in batches that fit the socket buffers, so that writing never waits for reading. It
-// queues the pending replies and reads replies until the queue is empty. Between two batches no frame is in flight. At
-// that moment the session parks its transaction or runs it again, which therefore needs no lock within the session.
+// queues the pending replies and reads replies until the queue is empty. Between two batches no frame is in flight.
+// Only at that moment the session parks its transaction (undoes its effects for a while) or runs it again. So it
+// needs no lock within the session.
 //
 // # Refusals
 //
 // A statement that DSQL refuses must fail in PostgreSQL too, because otherwise PostgreSQL's transaction and the
-// client's would differ. PostgreSQL therefore gets another statement instead, which names a column that does not exist.
-// PostgreSQL then fails the block or rolls an implicit transaction back, and skips to Sync. In a failed block
-// PostgreSQL answers 25P02, as a cluster does. The stand-in replaces only the text of that one error. Planned faults
-// use the same method.
+// client's would differ. PostgreSQL therefore gets another statement instead, which names a column that does not
+// exist. PostgreSQL then fails the block or rolls an implicit transaction back, and skips to Sync. In a failed block
+// PostgreSQL answers 25P02, as a cluster does. Dsqlsim replaces only the text of that one error. Planned faults use
+// the same method.
 //
 // # Faults and the ledger
 //
@@ -41,8 +42,8 @@
 // # Concurrency
 //
 // In a cluster no statement waits for a lock: conflicts are decided at COMMIT, and the first transaction to commit
-// wins. PostgreSQL, in REPEATABLE READ, makes the second writer wait and fails it at the statement. The stand-in
-// bridges that difference as follows:
+// wins. PostgreSQL, in REPEATABLE READ, makes the second writer wait and fails it at the statement. Dsqlsim bridges
+// that difference as follows:
 //
 //   - A block sets a savepoint before its first effect and keeps a log of its effects. A return to the savepoint
 //     releases the block's locks and keeps its snapshot: the transaction is parked. Running the log again, in that
@@ -56,7 +57,7 @@
 //     rows that it would have written answers it. A unique or foreign key violated by a row outside the snapshot
 //     dooms the transaction as well. That is presumed, because only data conflicts are recorded; Config.KeyConflicts
 //     switches it off.
-//   - The stand-in removes locking clauses, at any depth, before PostgreSQL sees the statement. In a block it
+//   - Dsqlsim removes locking clauses, at any depth, before PostgreSQL sees the statement. In a block it
 //     remembers the rows that the clauses name. At COMMIT it writes the rows named FOR UPDATE, unchanged, so that
 //     PostgreSQL records a change. It locks the rows named FOR KEY SHARE, and occ.Certifier remembers them while an
 //     older snapshot is open. A transaction that deletes a remembered row, or changes its key, then fails. Outside
@@ -71,7 +72,7 @@
 //
 // # The catalog
 //
-// The stand-in installs a schema sys in the PostgreSQL database, for rules that need more than a statement's text. The
+// Dsqlsim installs a schema sys in the PostgreSQL database, for rules that need more than a statement's text. The
 // schema has sys.jobs, sys.wait_for_job and event triggers (see catalog.sql). The triggers check key types, primary
 // keys and numbers of objects, and act in sessions of dsqlsim only. Jobs check the rows for unique indexes and
 // constraints. A job that fails is completed with details, as recorded of indexes. Installing the schema sys takes a
@@ -92,10 +93,10 @@
 //     parked. A conflict fails the statement that meets it.
 //   - The snapshot, and now(), are those of a block's first statement, not of its BEGIN.
 //   - Running the log again makes new random values and sequence numbers. If an effect returned the old values, the
-//     transaction is doomed. If only a later SELECT read the old values, the stand-in does not notice. A portal that
+//     transaction is doomed. If only a later SELECT read the old values, dsqlsim does not notice. A portal that
 //     the client reads in parts is lost when its transaction is parked: its next Describe or Execute is answered
 //     OC000. Running the log again also repeats side effects of functions, such as advisory locks.
-//   - The stand-in interrupts no busy session. If a busy transaction holds a row for longer than a second, the
+//   - Dsqlsim interrupts no busy session. If a busy transaction holds a row for longer than a second, the
 //     transaction that waits for the row is doomed. A block that is in the way is doomed as well if its log is over
 //     32 MiB or incomplete (a text over the guard).
 //   - FOR UPDATE conflicts like an UPDATE of the row that leaves its key unchanged: not with FOR KEY SHARE, nor with
@@ -104,7 +105,7 @@
 //     block FOR UPDATE fails as in PostgreSQL.
 //   - In a table without a primary key a row named FOR KEY SHARE is known by its version only.
 //   - A deferred constraint that has to wait at COMMIT fails with OC000.
-//   - The stand-in does not see other clients of the PostgreSQL server, nor writing functions that SELECT calls
+//   - Dsqlsim does not see other clients of the PostgreSQL server, nor writing functions that SELECT calls
 //     under a usual name (count, now, ...).
 //   - The size of a transaction is counted from the bytes that the client sends. An INSERT ... SELECT counts its
 //     text once for each row. COPY is not counted. Values, rows and keys are measured in tables that were made
@@ -114,7 +115,7 @@
 //     INDEX ASYNC itself reports a duplicate. The only jobs are of the kind INDEX_BUILD and for the validation of
 //     constraints.
 //   - LEFT JOIN LATERAL is refused by its form alone where a cluster's planner fails, see package dialect.
-//   - With Config.OldLocking the stand-in does not know the key of a table that the same transaction has made, nor
+//   - With Config.OldLocking dsqlsim does not know the key of a table that the same transaction has made, nor
 //     of a table outside the default search path.
 //   - Syntax of PostgreSQL 16 works over PostgreSQL 15 as far as package dialect respells it.
 //   - The role admin is the upstream user, usually a superuser. Another role must exist in PostgreSQL, and the

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// These are SQLSTATEs of errors that the stand-in sends or recognises.
+// These are SQLSTATEs of errors that dsqlsim sends or recognises.
 const (
 	codeConnection   = "08006"
 	codeProtocol     = "08P01"
@@ -30,7 +30,7 @@ const (
 	codeInternal     = "XX000"
 )
 
-// failure is an ErrorResponse of the stand-in.
+// failure is an ErrorResponse that dsqlsim itself makes.
 type failure struct {
 	fatal                       bool
 	code, message, detail, hint string
@@ -66,12 +66,12 @@ var (
 // noLockInReadOnly is PostgreSQL's error for FOR UPDATE in a READ ONLY block. A cluster's error is not known.
 var noLockInReadOnly = &failure{code: codeReadOnly, message: "cannot execute SELECT FOR UPDATE in a read-only transaction"}
 
-// noSuspension is the error for an Execute with a limit on rows under Config.WithoutSuspension. The stand-in invented
-// the message.
+// noSuspension is the error for an Execute with a limit on rows under Config.WithoutSuspension. Dsqlsim invented the
+// message.
 var noSuspension = &failure{code: "0A000", message: "portals with a limit on rows are not supported"}
 
-// tooOld is the error for a connection that has reached its maximum age. The stand-in invented it: AWS documents
-// neither code nor message.
+// tooOld is the error for a connection that has reached its maximum age. Dsqlsim invented it: AWS documents neither
+// code nor message.
 var tooOld = &failure{fatal: true, code: codeShutdown, message: "terminating connection due to its age"}
 
 // expiredToken returns accessDenied with the hint for a token that is out of date. The beginning "Signature expired: "
@@ -106,16 +106,16 @@ func (f *failure) response() *pgproto3.ErrorResponse {
 	}
 }
 
-// marker is a column that no table has. markerSQL is the statement that PostgreSQL gets instead of one that must fail.
-// PostgreSQL refuses markerSQL when it analyses the statement, after the check for a failed block. It does so in
-// read-only transactions too, and without a lock.
+// marker is a column that no table has. markerSQL names it, and is the statement that PostgreSQL gets instead of a
+// statement that must fail. PostgreSQL refuses markerSQL when it analyses the statement, after the check for a
+// failed block. It does so in read-only transactions too, and without a lock.
 const (
 	marker    = "refused by dsqlsim"
 	markerSQL = `SELECT "` + marker + `"`
 )
 
-// translateError returns the error that DSQL would send in place of an error of PostgreSQL. inPlace is the error for
-// which the marker was sent, nil if none was.
+// translateError returns the error that DSQL would send instead of an error of PostgreSQL. inPlace is the client's
+// error for a statement that dsqlsim made fail (by markerSQL), or nil.
 func translateError(e *pgproto3.ErrorResponse, inPlace *failure) *pgproto3.ErrorResponse {
 	if inPlace != nil && strings.Contains(e.Message, marker) {
 		return inPlace.response()

@@ -171,7 +171,7 @@ func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.State
 	return s.forwardFrame(newParseFrame(ownName, markerSQL, nil), pendingReply{kind: 'P', silent: true, name: ownName, interruption: r.interruption})
 }
 
-// beginName and savepointName are the names of the stand-in's own statements that stay prepared in a session.
+// beginName and savepointName are the names of two of dsqlsim's own statements, which stay prepared in a session.
 const (
 	beginName     = ownName + " begin"
 	savepointName = ownName + " savepoint"
@@ -193,7 +193,7 @@ func (s *session) setSavepoint() error {
 	return s.runPreparedOwn(savepointName, savepointSQL, pendingReply{kind: 'E', silent: true, savepoint: true})
 }
 
-// runPreparedOwn runs one of the stand-in's statements that stay prepared. r is the pending reply to its Execute.
+// runPreparedOwn runs one of dsqlsim's own statements that stay prepared. r is the pending reply to its Execute.
 func (s *session) runPreparedOwn(name, sql string, r pendingReply) error {
 	if s.names.standing[name] != sql {
 		for _, f := range []*frame{newCloseFrame('S', name), newParseFrame(name, sql, nil)} {
@@ -209,8 +209,8 @@ func (s *session) runPreparedOwn(name, sql string, r pendingReply) error {
 	return s.forwardFrame(newExecuteFrame(name), r)
 }
 
-// runOwnStatement runs a statement of the stand-in. types are parameter types as in a Parse, values as in a Bind's
-// body. r is the pending reply to its Execute.
+// runOwnStatement runs one of dsqlsim's own statements. types are parameter types as in a Parse, values as in a
+// Bind's body. r is the pending reply to its Execute.
 func (s *session) runOwnStatement(sql string, types, values []byte, r pendingReply) error {
 	frames := ownStatementFrames(sql, types, values)
 	last := len(frames) - 1
@@ -236,8 +236,8 @@ func (s *session) rollbackInsteadOfCommit(r pendingReply, why *failure) error {
 	return nil
 }
 
-// runGuess runs a query that shows the likely outcome of a statement which cannot run, instead of the statement's
-// Execute.
+// runGuess runs a query instead of a statement's Execute. The query shows the likely outcome of the statement, which
+// cannot run any more.
 func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) error {
 	sql := r.guessOutcome(st)
 	if r.guess == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/asked"
 )
 
-// FaultPoint is a moment at which a fault may happen.
+// FaultPoint is a moment at which dsqlsim may inject a fault.
 type FaultPoint string
 
 const (
@@ -27,7 +27,7 @@ const (
 
 var points = []FaultPoint{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
 
-// FaultAction is the effect of a fault.
+// FaultAction says what dsqlsim does when it injects a fault.
 type FaultAction string
 
 const (
@@ -69,8 +69,9 @@ const (
 	maxMatch  = 1000
 )
 
-// Fault is one planned fault. At is the kind of moment at which the fault may happen. The fields from Session to
-// Contains select some of these moments, and Skip to Count limit how often it happens.
+// Fault is one fault that dsqlsim is asked to inject (a planned fault). At is the kind of moment at which the fault
+// may happen. The fields from Session to Contains select some of these moments, and Skip to Count limit how often it
+// happens.
 type Fault struct {
 	At     FaultPoint  `json:"at"`
 	Action FaultAction `json:"action"`
@@ -208,7 +209,7 @@ func (f *Fault) matchesMoment(m *faultMoment) bool {
 		f.Statement != 0 && f.Statement != m.statement,
 		f.Verb != "" && canonicalVerb(f.Verb) != m.verb,
 		f.Question != "" && asked.QuestionOf(m.sql) != f.Question,
-		// A ROLLBACK cannot fail, so that the fault does not match.
+		// A ROLLBACK cannot fail, so a fault with the action Fail does not match.
 		f.Action == Fail && m.verb == "ROLLBACK":
 		return false
 	}

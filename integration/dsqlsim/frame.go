@@ -115,8 +115,8 @@ func cutCString(b []byte) (s string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// ownStatementFrames returns the frames that run a statement of the stand-in. types are parameter types as in a Parse,
-// or nil. values are as in a Bind.
+// ownStatementFrames returns the frames that run one of dsqlsim's own statements. types are parameter types as in a
+// Parse, or nil. values are as in a Bind.
 func ownStatementFrames(sql string, types, values []byte) []*frame {
 	return []*frame{
 		newCloseFrame('S', ownName), newCloseFrame('P', ownName),
@@ -152,8 +152,8 @@ func newCloseFrame(kind byte, name string) *frame {
 	return &frame{kind: 'C', body: []byte(string(rune(kind)) + name + "\x00")}
 }
 
-// encodeMessage encodes a message of the stand-in. It panics on a message that is too long, which no message of the
-// stand-in is.
+// encodeMessage encodes a message that dsqlsim itself makes. It panics if the message is too long, which never
+// happens.
 func encodeMessage(m pgproto3.Message) []byte {
 	out, err := m.Encode(nil)
 	if err != nil {

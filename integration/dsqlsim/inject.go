@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// pendingInjection holds the faults that a session has taken from the plan and not injected yet.
+// pendingInjection holds the faults that a session has taken from the list of planned faults and not injected yet.
 type pendingInjection struct {
 	// row is the fault that happens in the result of the statement that was checked last.
 	row *resultInterruption
@@ -72,8 +72,8 @@ func (s *session) newMoment(at FaultPoint, st *dialect.Statement, in statementPo
 	}
 }
 
-// injectBeforeStatement injects the faults planned before a statement, and takes those from the plan that happen while
-// the statement runs.
+// injectBeforeStatement injects the faults that are planned before a statement. It also takes from the plan the
+// faults that happen while the statement runs.
 func (s *session) injectBeforeStatement(st *dialect.Statement, status byte) error {
 	in := s.journal.requested.recordRequest(st.Kind)
 	s.injection.row = nil
@@ -107,7 +107,7 @@ func (s *session) inject(f *Fault) error {
 	return s.server.inject(f, LedgerEvent{Session: s.id, PID: s.key.pid}, s.link.done)
 }
 
-// armFaults takes from the plan the faults that happen while the statement runs.
+// armFaults takes from the plan the faults that the session will inject while the statement runs.
 func (s *session) armFaults(st *dialect.Statement, in statementPosition, commits bool) {
 	if st.Kind == dialect.Other || st.Kind == dialect.DML {
 		if f := s.server.plan.nextFault(s.newMoment(AtRow, st, in)); f != nil {
@@ -121,8 +121,8 @@ func (s *session) armFaults(st *dialect.Statement, in statementPosition, commits
 	}
 }
 
-// armInterruption attaches a planned row fault to r, the reply to the statement that was checked last. index is the
-// statement's place in its text. interrupt reports whether the statement must fail in the end.
+// armInterruption attaches a fault that is planned for a row to r, the reply to the statement that was checked last.
+// index is the statement's place in its text. The result reports whether the statement must fail in the end.
 func (s *session) armInterruption(r *pendingReply, index int) bool {
 	mid := s.injection.row
 	if mid == nil {
@@ -149,8 +149,8 @@ func (r *pendingReply) isErrorReported() bool {
 	return mid != nil && mid.reported
 }
 
-// injectBeforeRow injects the fault planned before a row. It reports whether the row was discarded instead of going to
-// the client.
+// injectBeforeRow injects the fault planned before a row. total is the length of the row's frame. It reports whether
+// the row was discarded instead of going to the client.
 func (s *session) injectBeforeRow(total int) (bool, error) {
 	mid := s.replies.first().currentInterruption()
 	if mid != nil && mid.rows > 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// DefaultJobDelay is the time that a job takes by default. The stand-in chose it; a cluster's time differs.
+// DefaultJobDelay is the time that a job takes by default. Dsqlsim chose it; a cluster's time differs.
 const DefaultJobDelay = 200 * time.Millisecond
 
-// minJobPause and maxJobPause bound the interval at which the stand-in looks for finished jobs, while there are any.
+// minJobPause and maxJobPause bound the interval at which dsqlsim looks for finished jobs, while there are any.
 const (
 	minJobPause = 10 * time.Millisecond
 	maxJobPause = time.Second
@@ -146,7 +146,7 @@ func (j *jobRunner) completeDueJobs(ctx context.Context, conn *pgconn.PgConn) er
 	return nil
 }
 
-// dialInternal connects to PostgreSQL for the stand-in's own work.
+// dialInternal connects to PostgreSQL for dsqlsim's own work.
 func (u *upstreamDialer) dialInternal(ctx context.Context) (*pgconn.PgConn, error) {
 	config := u.config.Copy()
 	config.RuntimeParams = map[string]string{"application_name": "dsqlsim", "client_min_messages": "error"}

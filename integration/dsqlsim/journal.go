@@ -45,14 +45,14 @@ func (o *statementPosition) recordRequest(kind dialect.Kind) statementPosition {
 	return in
 }
 
-// endTransaction ends the transaction.
+// endTransaction records in the position that the transaction has ended.
 func (o *statementPosition) endTransaction() { o.open, o.block, o.failure = false, false, "" }
 
 func endsTransaction(kind dialect.Kind) bool {
 	return kind == dialect.Commit || kind == dialect.Rollback
 }
 
-// statementVerb returns a statement's first word, in the spelling that faults use.
+// statementVerb returns a statement's first word, spelled as in the rules for injected faults (for example "INSERT").
 func statementVerb(st *dialect.Statement) string {
 	switch st.Kind {
 	case dialect.Begin, dialect.Commit, dialect.Rollback:
@@ -172,8 +172,9 @@ func (j *sessionJournal) recordTransactionEnd(outcome string) {
 	j.answered.endTransaction()
 }
 
-// recordClose records the end of the connection, and of its open transaction. unfinished reports that this transaction
-// cannot have committed. endless reports that no pending frame would end a group of the extended protocol.
+// recordClose records the end of the connection, and of its open transaction. unfinished means that this transaction
+// cannot have committed. endless means that the client sent no frame that would end the current group of the
+// extended protocol.
 func (j *sessionJournal) recordClose(cause error, unfinished, endless bool) {
 	if j.requested.transaction > j.answered.transaction {
 		j.answered = j.requested // nothing of it was answered

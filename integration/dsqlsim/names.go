@@ -46,7 +46,7 @@ func (p *portal) bindValues() []byte {
 type sessionNames struct {
 	statements map[string]*preparedStatement // the client's
 	portals    map[string]*portal            // the client's
-	standing   map[string]string             // the texts of the stand-in's statements that stay prepared
+	standing   map[string]string             // the texts of dsqlsim's own statements that stay prepared
 	// epoch counts how often PostgreSQL has dropped portals that names still lists.
 	epoch int
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// retryPause is the mean pause before the session tries again to resume a transaction. Its length is random, so that
-// two sessions do not try in step.
+// retryPause is the mean pause between two attempts of a session to resume a parked transaction. The pause is
+// random, so that two sessions do not always try at the same time.
 const retryPause = 2 * time.Millisecond
 
-// yieldLocks parks an idle transaction that blocks another session. It evicts a transaction whose reads alone block
-// DDL. The change of the schema would not let that transaction commit anyway.
+// yieldLocks parks an idle transaction that blocks another session: its effects are undone until the client
+// continues. If the transaction blocks DDL only by its reads, yieldLocks rolls it back for good. Because of the DDL,
+// that transaction could not commit anyway.
 func (s *session) yieldLocks(r yieldRequest) error {
 	b := &s.block
 	switch {
@@ -26,7 +27,7 @@ func (s *session) yieldLocks(r yieldRequest) error {
 	return nil
 }
 
-// parkTransaction parks the transaction: PostgreSQL undoes its effects and releases its locks, and the snapshot
+// parkTransaction sets the transaction aside: PostgreSQL undoes its effects and releases its locks, and the snapshot
 // remains. No reply may be pending.
 func (s *session) parkTransaction() error {
 	if s.block.log.incomplete {
@@ -60,8 +61,9 @@ func (s *session) evictTransaction() error {
 	return err
 }
 
-// unparkTransaction runs the effects of a parked transaction again. If another transaction's commit made an effect
-// impossible, or an answer differs from the first one, the transaction is doomed to fail at COMMIT.
+// unparkTransaction resumes a transaction that was set aside to free its locks: PostgreSQL runs its writing
+// statements again. If another transaction's commit makes one of them fail, or its answer differs from the first
+// one, COMMIT will fail.
 func (s *session) unparkTransaction() error {
 	b := &s.block
 	for tried := (retryTries{}); b.log.parked; {
@@ -91,8 +93,8 @@ func (s *session) unparkTransaction() error {
 	return nil
 }
 
-// rerunEffects runs the log up to the first statement that fails, or answers differently (failed is nil then), and
-// returns the statement's index.
+// rerunEffects runs the logged statements again, up to the first one that fails or answers differently. It returns
+// that statement's index. failed is nil if no statement failed.
 func (s *session) rerunEffects() (int, *pgproto3.ErrorResponse, error) {
 	for i := range s.block.log.effects {
 		e := &s.block.log.effects[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// savepointSQL sets a savepoint before a transaction's first effect. rewindSQL undoes the transaction's effects, while
-// its snapshot remains.
+// savepointSQL sets a savepoint before a transaction's first effect. rewindSQL returns to it: PostgreSQL undoes the
+// effects, and the transaction's snapshot remains.
 const (
 	savepointSQL = "SAVEPOINT dsqlsim"
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
@@ -64,8 +64,8 @@ func (s *session) handleQuery(f *frame) error {
 	return nil
 }
 
-// forwardQueryRest passes the rest of a Query that is an implicit transaction on to PostgreSQL. It cuts the Query short
-// before a statement that must not run.
+// forwardQueryRest passes the rest of a Query, which is an implicit transaction, on to PostgreSQL. If a statement
+// must not run, the passed text ends before that statement.
 func (s *session) forwardQueryRest(f *frame, text *dialect.Text) error {
 	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder

@@ -86,8 +86,8 @@ func (r *pendingReply) isCommit() bool {
 	return r.text != nil && r.index < len(r.text.Statements) && r.text.Statements[r.index].Kind == dialect.Commit
 }
 
-// replayFrames puts the failed statement's frame, and all later frames, back at the front of the queue. In a block it
-// also resumes the earlier effects of the transaction. It returns errReplay on success.
+// replayFrames puts the failed statement's frame, and all later frames, back at the front of the queue. In a block
+// it also runs the earlier effects of the transaction again. It returns errReplay on success.
 func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	failed := *r
 	if err := s.takeBackFrames(); err != nil {

@@ -10,7 +10,7 @@ import (
 // pendingReply is the reply to one frame of the session that PostgreSQL has not completed yet.
 type pendingReply struct {
 	kind byte // the frame's type
-	// from is the client's frame for which the session sent this frame.
+	// from is the client's frame because of which the session sent the frame that this reply answers.
 	from frame
 	text *dialect.Text
 	// index is the number of the statement in a Query that PostgreSQL runs now.
@@ -25,7 +25,7 @@ type pendingReply struct {
 	bytes int
 	// silent means that the client did not send this frame and gets no reply to it.
 	silent bool
-	// savepoint marks the reply to the stand-in's SAVEPOINT. begin marks the reply to a BEGIN that the client already has
+	// savepoint marks the reply to dsqlsim's SAVEPOINT. begin marks the reply to a BEGIN that the client already has
 	// an answer to.
 	savepoint, begin bool
 	// more means that further statements of the client's Query follow, so that its ReadyForQuery comes later.
@@ -37,7 +37,7 @@ type pendingReply struct {
 	rules  dialect.Transaction
 	// effect is the log entry of the statement, appended if the statement succeeds.
 	effect *loggedEffect
-	// guess is set if the stand-in only guesses the statement's outcome.
+	// guess is set if dsqlsim only guesses the statement's outcome.
 	guess *occ.GuessQuery
 	// mayWait reports that the statement may wait for another transaction.
 	mayWait bool
@@ -82,7 +82,7 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 	}
 }
 
-// pendingReplies returns the pending replies.
+// pendingReplies returns the replies that PostgreSQL has not completed yet, in order.
 func (q *replyQueue) pendingReplies() []pendingReply { return q.list[q.head:] }
 
 // hasTurnEnd reports whether any pending reply ends in ReadyForQuery.

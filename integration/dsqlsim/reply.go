@@ -328,7 +328,7 @@ func (s *session) endTransaction() {
 	clear(s.names.portals)
 }
 
-// sendMessage writes a message of the stand-in to the client's buffer.
+// sendMessage writes a message that dsqlsim itself makes to the client's buffer.
 func (s *session) sendMessage(m pgproto3.Message) error {
 	_, err := s.toClient.Write(encodeMessage(m))
 	return err

@@ -12,7 +12,7 @@ import (
 // PostgreSQL reads a frame to its end before it answers.
 const batchBytes = 16 << 10
 
-// ownName is the name of the prepared statement and portal that the stand-in uses in a session.
+// ownName is the name of the prepared statement and portal that dsqlsim uses for its own statements.
 const ownName = "dsqlsim"
 
 // handleFrame passes one frame of the client on to PostgreSQL, or answers it.
@@ -58,7 +58,7 @@ func (s *session) handleFrame(f *frame) error {
 	return protocolViolation("invalid frontend message type " + string(rune(f.kind)))
 }
 
-// handleFlush handles a Flush.
+// handleFlush handles the client's Flush: it reads all pending replies and sends the output to the client.
 func (s *session) handleFlush() error {
 	if err := s.drainReplies(); err != nil {
 		return err
@@ -166,8 +166,9 @@ func (s *session) failUpstream(r pendingReply, why *failure) error {
 	return s.forwardFrame(newParseFrame(ownName, markerSQL, nil), r)
 }
 
-// replacementSQL returns the SQL that PostgreSQL gets instead of statement i, and notes in r that its answer becomes
-// the error by. A conflict at COMMIT ends the transaction; any other failure leaves it failed.
+// replacementSQL returns the SQL that PostgreSQL gets instead of statement i. It notes in r that the client gets the
+// error by, and not the answer to that SQL. A conflict at COMMIT ends the transaction; any other failure leaves it
+// failed.
 func (r *pendingReply) replacementSQL(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
 		r.replaced = &replacedCommit{i, by}

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// schemaVersion is what one session knows of changes of the schema.
+// schemaVersion counts the changes of the schema, and those of them that one session has seen.
 type schemaVersion struct {
 	changes  *atomic.Uint64 // of all sessions
 	known    uint64         // the number of changes that this session knows
@@ -18,7 +18,7 @@ func (c *schemaVersion) isStale() bool { return c.known != c.changes.Load() }
 
 func (c *schemaVersion) updateKnown() { c.known = c.changes.Load() }
 
-// announceChange makes the knowledge of all other sessions stale.
+// announceChange records a change of the schema by this session, so that isStale returns true for all other sessions.
 func (c *schemaVersion) announceChange() { c.known = c.changes.Add(1) }
 
 // schemaConflictFor returns the conflict of a statement that needs the catalog, if the session has missed a change of

@@ -25,7 +25,7 @@ var ErrServerClosed = errors.New("dsqlsim: server closed")
 // acceptPause is the pause after a failed accept, so that a lack of file descriptors causes no busy loop.
 const acceptPause = 10 * time.Millisecond
 
-// Server is one stand-in cluster. New makes a Server, Serve runs it, and Close ends it with all connections.
+// Server is one simulated DSQL cluster. New makes a Server, Serve runs it, and Close ends it with all connections.
 type Server struct {
 	config   Config
 	log      *slog.Logger
@@ -216,7 +216,7 @@ func (s *Server) checkReady(ctx context.Context) error {
 	return err
 }
 
-// UpstreamVersion returns the version of the PostgreSQL server behind the stand-in. An error says that PostgreSQL would
+// UpstreamVersion returns the version of the PostgreSQL server behind dsqlsim. An error says that PostgreSQL would
 // take no client's connection now.
 func (s *Server) UpstreamVersion(ctx context.Context) (version string, err error) {
 	up, err := s.upstream.dialForClient(ctx, adminRole, nil)

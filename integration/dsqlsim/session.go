@@ -167,8 +167,8 @@ func (s *session) endSession(client net.Conn, cause error) {
 		_, _ = s.toClient.Write(encodeMessage(f.response()))
 	}
 	if !errors.Is(cause, errCut) {
-		// The write has a deadline, since the client may be gone. The buffer may hold last messages of PostgreSQL or of the
-		// stand-in.
+		// The write has a deadline, since the client may be gone. The buffer may hold last messages from PostgreSQL
+		// or dsqlsim.
 		_ = client.SetWriteDeadline(time.Now().Add(vanishGrace))
 		_ = s.toClient.Flush()
 		_, _ = s.link.upstream.Write(encodeMessage(&pgproto3.Terminate{}))
@@ -178,8 +178,8 @@ func (s *session) endSession(client net.Conn, cause error) {
 }
 
 // sendStartupReplies ends the startup with AuthenticationOk, the parameters, the cancel key and ReadyForQuery. Which
-// parameters a cluster reports is not known. The stand-in reports PostgreSQL's parameters, with the cluster's version
-// and role.
+// parameters a cluster reports is not known. Dsqlsim reports PostgreSQL's parameters, with the cluster's version and
+// role.
 func (s *session) sendStartupReplies(role string, parameters map[string]string) error {
 	out := encodeMessage(&pgproto3.AuthenticationOk{})
 	for name, value := range parameters {

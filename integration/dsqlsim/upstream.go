@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanishCheck is how often PostgreSQL checks, while it runs a statement, that the stand-in is still connected.
+// vanishCheck is how often PostgreSQL checks, while it runs a statement, that dsqlsim is still connected.
 const vanishCheck = time.Second
 
 // dialTimeout bounds the dial of one PostgreSQL connection.
@@ -94,8 +94,8 @@ func dialUpstream(ctx context.Context, config *pgconn.Config) (*pgconn.PgConn, e
 	return conn, nil
 }
 
-// upstreamFailure returns the client's error when the stand-in cannot connect to PostgreSQL. It is PostgreSQL's own
-// error if there is one, but tooMany if PostgreSQL has too many connections.
+// upstreamFailure returns the client's error when dsqlsim cannot connect to PostgreSQL. It is PostgreSQL's own error
+// if there is one, but tooMany if PostgreSQL has too many connections.
 func upstreamFailure(err error) *failure {
 	var e *pgconn.PgError
 	switch {

@@ -18,7 +18,7 @@ const (
 	secretKey = "made-up-secret-key"
 )
 
-// DSQLSimConfig says how to run the stand-in for DSQL.
+// DSQLSimConfig says how to run dsqlsim, the simulated DSQL cluster.
 type DSQLSimConfig struct {
 	Bin      Bin
 	Dir      string // for its log and certificates; must exist
@@ -30,7 +30,7 @@ type DSQLSimConfig struct {
 	Args []string
 }
 
-// DSQLSim is a running stand-in for DSQL that has been ready.
+// DSQLSim is a running dsqlsim, a simulated DSQL cluster. It has reported at least once that it was ready.
 type DSQLSim struct {
 	*Program
 	Endpoint string
@@ -40,7 +40,7 @@ type DSQLSim struct {
 	AdminURL string
 }
 
-// LaunchDSQLSim starts the stand-in for DSQL and waits until it is ready. The caller ends it with Stop.
+// LaunchDSQLSim starts dsqlsim, the simulated DSQL cluster, and waits until it is ready. The caller ends it with Stop.
 func LaunchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	var s *DSQLSim
 	err := startOnFreePorts(2, func(free []int) (err error) {
@@ -84,13 +84,13 @@ func launchDSQLSim(ctx context.Context, c DSQLSimConfig) (*DSQLSim, error) {
 	return s, nil
 }
 
-// Ask sends a request to the stand-in's admin interface (faults, the ledger) and returns the answer. Any status but 2xx
+// Ask sends a request to dsqlsim's admin interface (faults, the ledger) and returns the answer. Any status but 2xx
 // is an error.
 func (s *DSQLSim) Ask(ctx context.Context, method, path, body string) (string, error) {
 	return adminRequest(ctx, method, s.AdminURL+path, body)
 }
 
-// Env returns the variables that make the stand-in Sluice's backend. Sluice finds the stand-in like a real cluster,
+// Env returns the variables that make dsqlsim the backend of a Sluice. Sluice finds dsqlsim like a real cluster,
 // except for the dialled address.
 func (s *DSQLSim) Env() Env {
 	return Env{

@@ -28,7 +28,7 @@ type SluiceConfig struct {
 	Args []string
 }
 
-// Sluice is a running sluice process that has been ready.
+// Sluice is a running sluice process. It has reported at least once that it was ready.
 type Sluice struct {
 	*Program
 	Host     string
@@ -92,8 +92,8 @@ func (s *Sluice) Metrics(ctx context.Context) (string, error) {
 	return adminRequest(ctx, http.MethodGet, s.AdminURL+"/metrics", "")
 }
 
-// PostgresEnv returns the variables that make the server pg the backend, with kind postgres. TLS is verified if the
-// server has TLS.
+// PostgresEnv returns the variables that make the server pg the backend, with backend.kind postgres. TLS is verified
+// if the server has TLS.
 func PostgresEnv(pg *pgtest.Server) Env {
 	env := Env{
 		"DSQL_BACKEND_KIND":     "postgres",

@@ -35,8 +35,8 @@ func StartSluice(tb testing.TB, c SluiceConfig) *Sluice {
 	return s
 }
 
-// StartDSQLSim runs a stand-in for DSQL for the length of one test. It shows the end of the log if the test fails. Bin
-// and Dir may be empty.
+// StartDSQLSim runs dsqlsim, the simulated DSQL cluster, for the length of one test. It shows the end of the log if
+// the test fails. Bin and Dir may be empty.
 func StartDSQLSim(tb testing.TB, c DSQLSimConfig) *DSQLSim {
 	tb.Helper()
 	if c.Bin == "" {
@@ -65,7 +65,7 @@ func Start(tb testing.TB, file, dir string, env Env, args ...string) *Program {
 	return p
 }
 
-// Admin sends a request to the stand-in's admin interface, as Ask does. An error fails the test.
+// Admin sends a request to dsqlsim's admin interface, as Ask does. An error fails the test.
 func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 	tb.Helper()
 	answer, err := s.Ask(tb.Context(), method, path, body)

@@ -71,7 +71,7 @@ func (e engine) checkRunning(ctx context.Context, tag, user string) error {
 	return nil
 }
 
-// startAll starts the stand-in and then Sluice, each after the programs that it needs are healthy.
+// startAll starts dsqlsim and then Sluice, each after the programs that it needs are healthy.
 func (w *runningImages) startAll(ctx context.Context, tag, user, dir string) error {
 	mount := []string{"--volume", dir + ":/run/dsqlsim"}
 	err := w.startContainer(ctx, w.dsqlsim, "localhost/dsqlsim:"+tag, user, mount,

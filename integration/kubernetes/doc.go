@@ -1,6 +1,6 @@
 // Package kubernetes tests Sluice on a Kubernetes cluster of one node. The chart's webhook, the policy and manifests
-// put the image, as it ships, into pods. The stand-in for DSQL runs on the node, outside of Kubernetes, as Aurora DSQL
-// does.
+// put the image, as it ships, into pods. Dsqlsim, the simulated DSQL cluster, runs on the node, outside of
+// Kubernetes, as Aurora DSQL does.
 //
 // make e2e-kubernetes builds the programs of the tests and runs the tests in separate namespaces. make test only vets
 // these tests, because package kubernetes is in a separate module.
@@ -11,7 +11,7 @@
 //	event/, ledger/     the application of the pods, and the collector of its events
 //	pause/              the first container of a pod
 //	tools/              modules of the cluster's programs
-//	world_test.go       the common part of all tests: the cluster, the stand-in, AWS' part
+//	world_test.go       the common part of all tests: the cluster, dsqlsim, AWS' part
 //	aws_test.go         EKS Pod Identity: its agent and its webhook; webhooks of others
 //	names_test.go       DNS for Services
 //	kubectl_test.go     objects: made, asked for, waited for

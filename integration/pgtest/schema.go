@@ -37,7 +37,7 @@ func schemaLines(dump string) (lines []string) {
 			for column := range strings.SplitSeq(table[2], ",\n") {
 				lines = append(lines, table[1]+": "+dumpSpaces.ReplaceAllString(strings.TrimSpace(column), " "))
 			}
-		} else if statement != "" && !strings.HasPrefix(statement, "CREATE EVENT TRIGGER dsqlsim_") { // the stand-in's own
+		} else if statement != "" && !strings.HasPrefix(statement, "CREATE EVENT TRIGGER dsqlsim_") { // dsqlsim's own
 			lines = append(lines, dumpSpaces.ReplaceAllString(statement, " "))
 		}
 	}

@@ -226,7 +226,7 @@ func (s *Server) writeConfig(settings []string, scram bool) error {
 	}
 	hba := "local all,replication all trust\nhost all,replication all " + host + "/32 " + method + "\n"
 	for name, text := range map[string]string{
-		// PostgreSQL reads this file after postgresql.conf, and its settings override the defaults there.
+		// PostgreSQL reads this file after postgresql.conf, so that its settings override those in postgresql.conf.
 		"postgresql.auto.conf": strings.Join(settings, "\n") + "\n",
 		"pg_hba.conf":          hba,
 	} {

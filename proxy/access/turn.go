@@ -12,13 +12,13 @@ import (
 type Turn struct {
 	// Mode is the access mode of a transaction that begins at the client's next statement.
 	Mode Mode
-	// denied is the error of a statement that the access mode forbids in a multi-statement query, or nil.
+	// denied is the error of a statement of a multi-statement query that the access mode forbids, or nil.
 	denied *wire.Error
 	// beginReadOnly means that a BEGIN in the text is sent as BEGIN READ ONLY.
 	beginReadOnly bool
 }
 
-// Position is the position of a client's text in its session.
+// Position describes the session in which a client's text arrives.
 type Position struct {
 	// Block is the session's block before the text.
 	Block block.Block
@@ -71,7 +71,7 @@ func (t *Turn) BeginsReadOnly() bool { return t.beginReadOnly }
 // NeedsSubstitutes reports whether a statement of the checked text cannot be sent as it is.
 func (t *Turn) NeedsSubstitutes() bool { return t.denied != nil || t.beginReadOnly }
 
-// ScriptError returns the error of a checked text of which Sluice has replaced no statement, or nil.
+// ScriptError returns the error of a checked text whose statements Sluice should replace and does not, or nil.
 func (t *Turn) ScriptError() *wire.Error {
 	switch {
 	case t.denied != nil:
@@ -82,8 +82,8 @@ func (t *Turn) ScriptError() *wire.Error {
 	return nil
 }
 
-// AnswersShow reports whether Sluice answers SHOW of a setting with on, as the access mode. In a block the server
-// answers, by the BEGIN that the server got.
+// AnswersShow reports whether Sluice answers SHOW of a setting with "on", because it shows the access mode READ
+// ONLY. In a block the server answers, according to its BEGIN.
 func (t *Turn) AnswersShow(name string, inBlock bool) bool {
 	return name == Setting && t.Mode == ReadOnly && !inBlock
 }

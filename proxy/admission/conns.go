@@ -54,8 +54,8 @@ type source struct {
 	process   int32
 }
 
-// connSource returns the source of a connection. connSource is called once, after the accept, because a process may end
-// before its connection does. The process's number may then be used again.
+// connSource returns the source of a connection. connSource is called once, after the accept, because a process may
+// end before its connection does. Another process may get its number.
 func connSource(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
@@ -123,8 +123,8 @@ func (c *ConnLimiter) chooseDisplaced(newcomer source, now time.Time) *Conn {
 	return oldest
 }
 
-// removeStartup removes a connection from the startups. With its last startup, a source leaves the map, so that the map
-// is no larger than the list.
+// removeStartup removes a connection from the startups. A source without startups is removed from the map, so that
+// the map is no larger than the list.
 func (c *ConnLimiter) removeStartup(in *Conn) {
 	c.startups.remove(in)
 	if c.sources[in.from]--; c.sources[in.from] <= 0 {

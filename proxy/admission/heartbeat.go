@@ -11,8 +11,8 @@ import (
 var errNoRound = errors.New("no round of the sessions has ended")
 
 // Heartbeat records rounds of a goroutine that takes the locks of all sessions. A finished round shows that none of
-// them hangs. The zero Heartbeat has had no round. Heartbeat does not detect a server that does not answer. A restart
-// would not help then, and would disconnect all clients.
+// them hangs. The zero Heartbeat has had no round. Heartbeat does not detect a server that does not answer, because
+// a restart of Sluice would only disconnect all clients.
 type Heartbeat struct {
 	mu    sync.Mutex
 	last  time.Time

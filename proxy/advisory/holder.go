@@ -22,14 +22,14 @@ func (t LeaseTerms) LeaseLength(ddl bool) time.Duration {
 // RenewInterval returns the interval at which a holder renews its locks.
 func (t LeaseTerms) RenewInterval() time.Duration { return t.Lease / 3 }
 
-// LockHolder is what the holder of an advisory lock knows of the lock.
+// LockHolder is the record that a session's process has of an advisory lock that the session holds.
 type LockHolder struct {
 	Name string
 	Row  LockRow
 	// Confirmed is the time when the first request with the row's current state was sent, by the holder's clock.
 	Confirmed time.Duration
-	// Doubt is set after a renewal with an unknown outcome, which may still arrive. After the confirmation of a later
-	// renewal, with the next number, the doubtful renewal can have no effect.
+	// Doubt is set after a renewal with an unknown outcome, which may still reach the server. Once a later renewal,
+	// with the next number, is confirmed, the doubtful renewal can have no effect.
 	Doubt bool
 }
 

@@ -20,7 +20,7 @@ const (
 	Wait
 )
 
-// LockObserver is what one process knows of a lock that another process holds. The zero LockObserver has seen no row.
+// LockObserver is one process's record of a lock that another process holds. The zero LockObserver has seen no row.
 type LockObserver struct {
 	seen  LockRow
 	since time.Duration // by the observer's clock; not before the row had this state

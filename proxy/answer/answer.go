@@ -87,8 +87,8 @@ func (f *Frame) TagVerb() string {
 type ErrorHandling struct {
 	// Instead is the frame that the client gets instead of the error, or nil if the client gets the error itself.
 	Instead []byte
-	// Forced means that the error answers a statement that always fails, which Sluice has sent. The error then says
-	// nothing about the data.
+	// Forced means that the error answers a statement of Sluice that always fails, so that it says nothing about the
+	// data.
 	Forced bool
 	// Final means that the transaction is not replayed after this error.
 	Final bool

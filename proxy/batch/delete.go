@@ -46,7 +46,7 @@ func (d *Delete) Run(server Server, committed func()) error {
 		return err
 	}
 	texts := make([]func(rows int) string, len(tables))
-	// All tables are checked first, since a batch of one table cannot be taken back.
+	// It checks all tables first, since it cannot undo a batch of one table if another table cannot have batches.
 	for i, table := range tables {
 		key, err := keyOf(server, table.Table)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 // the number of rows, which may differ in a replay.
 //
 // The DELETE itself checks, in its own snapshot, whether the tables may be truncated. So Sluice caches nothing of a
-// catalog that others may change, and sends no query first. It works in blocks, multi-statement queries and pipelines.
-// An error of the check contains the reason, and becomes PostgreSQL's error here.
+// catalog that others may change, and sends no query first. The DELETE works in blocks, multi-statement queries and
+// pipelines. An error of the check contains the reason, and becomes PostgreSQL's error here.
 //
 // If a transaction cannot delete that many rows and batches are allowed, Delete deletes them table by table. Tables
 // that refer to others of the statement come first.

@@ -70,7 +70,7 @@ type Block struct {
 	unseen bool
 }
 
-// savepoint is a savepoint of the block, with the transaction's modes at that point.
+// savepoint has the name of one SAVEPOINT in the block, and the transaction's modes at that point.
 type savepoint struct {
 	name  string
 	modes TxModes
@@ -169,7 +169,7 @@ func (b *Block) recordControl(tx *rewrite.TxControl, snapshot bool) TxEffect {
 			b.saves = append(slices.Clip(b.saves), savepoint{tx.Name, b.modes})
 		}
 	case rewrite.ReleaseSavepoint:
-		// As in PostgreSQL, the isolation level stays, and a READ ONLY since the savepoint ends.
+		// As in PostgreSQL, RELEASE restores the access mode that held at the savepoint, but not the isolation level.
 		if i := b.FindSavepoint(tx.Name); i >= 0 {
 			b.modes.Access = b.saves[i].modes.Access
 			b.saves = b.saves[:i]

@@ -40,7 +40,7 @@ const MappedColumnsQuery = `SELECT n.nspname, c.relname, a.attname, a.attnum, 'c
 
 // RelationBuilder builds relations from the rows of ColumnsQuery, one row per column, ordered by relation.
 type RelationBuilder struct {
-	// Checked means that only columns with a CHECK by the name of mapped columns are mapped.
+	// Checked means that a column counts as mapped (bytea stored as text) only if it has a CHECK with their suffix.
 	Checked   bool
 	Relations []schema.Relation
 	key       []string // the numbers of the primary key's columns
@@ -106,7 +106,7 @@ type column struct{ schema, relation, name string }
 // Defaults records how the server fills columns, by the rows of DefaultsQuery. The zero value is empty.
 type Defaults struct {
 	fills map[column]schema.Column
-	// ids has the identities of relations, and kinds those that are views or sequences.
+	// ids has the OIDs of relations as text, and kinds those relations that are views or sequences.
 	ids   map[column]string
 	kinds map[column]schema.Relation
 }

@@ -21,7 +21,7 @@ type ColumnSequence struct {
 	made   bool   // created by this statement, and not owned yet
 }
 
-// NewColumnSequence returns the ColumnSequence for a column of a table. table is the text of a cast to regclass.
+// NewColumnSequence returns the ColumnSequence for a column of a table. table is the table's name as SQL.
 func NewColumnSequence(server Server, own *alter.OwnedSequence, table string) *ColumnSequence {
 	return &ColumnSequence{server: server, own: own, table: table}
 }
@@ -45,7 +45,7 @@ func (d *ColumnSequence) Create(adding string) (name string, err error) {
 	return d.name, err
 }
 
-// SetOwner makes the column the owner of the sequence. table is SQL.
+// SetOwner makes the column the owner of the sequence. table is the table's name as SQL.
 func (d *ColumnSequence) SetOwner(table, column string) error {
 	own := *d.own
 	own.Column = column

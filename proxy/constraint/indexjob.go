@@ -24,8 +24,8 @@ type IndexJob struct {
 	oid     string             // of the index; "" until the catalog shows it
 }
 
-// NewIndexJob returns an IndexJob that follows the job id. id is "" for a CREATE INDEX that started no job. named is
-// then the index of its IF NOT EXISTS, or nil.
+// NewIndexJob returns an IndexJob that follows the job id. id is "" for a CREATE INDEX that started no job. In that
+// case named is the index of its IF NOT EXISTS, or nil.
 func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
 	return &IndexJob{server: server, id: id, own: id != "", absent: named}
 }
@@ -37,8 +37,8 @@ func (j *IndexJob) ID() string { return j.id }
 func (j *IndexJob) IsOwn() bool { return j.own }
 
 // Withdraw drops the index of a CREATE INDEX that its client no longer awaits, even if the job is still running.
-// Withdraw reports whether the index is valid. A valid index stays. Another statement's index, which IF NOT EXISTS has
-// found, stays too. After an error an invalid index may remain. server bounds the time of its calls.
+// Withdraw reports whether the index is valid. A valid index stays. So does another statement's index, which IF NOT
+// EXISTS has found. After an error an invalid index may remain. server bounds the time of its calls.
 func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 	if !j.own {
 		return false, nil
@@ -90,7 +90,7 @@ func (j *IndexJob) FinishWithoutClient(server Server) error {
 }
 
 // Await waits for the job's end. Await returns nil for a valid index, and the error for the client otherwise. Await
-// returns an error of Server.Pause unchanged, and the job then continues.
+// returns an error of Server.Pause unchanged, while the job continues.
 func (j *IndexJob) Await() error {
 	if j.id == "" {
 		return j.checkExistingIndex()

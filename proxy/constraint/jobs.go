@@ -11,7 +11,7 @@ import (
 // This file has the background jobs that check rows or build indexes. The server shows them in sys.jobs.
 
 // queryJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the reason why sys.jobs
-// cannot be read. Nobody then knows whether there is a job.
+// cannot be read. In that case it is unknown whether there is a job.
 func queryJobs(server Server, sql string, row func([]string)) (refused *wire.Error, err error) {
 	for left := lateness; ; left -= pauseLate {
 		err := server.Ask(sql, row)

@@ -119,8 +119,8 @@ func (n *SerialTableCreator) findWidenedKeys() error {
 	return nil
 }
 
-// isWidenedKey reports whether a referred key is a bigint identity that replaces a smaller type. The identity's maximum
-// is then that of the smaller type.
+// isWidenedKey reports whether a referred key is a bigint identity that replaces a smaller type. Such an identity
+// has the smaller type's maximum.
 func isWidenedKey(server Server, key rewrite.ReferredKey) (wide bool, err error) {
 	of := fmt.Sprintf("a.attnum = (SELECT p.conkey[%d] FROM pg_catalog.pg_constraint p WHERE p.conrelid = a.attrelid AND p.contype = 'p')", key.Nth)
 	if key.Column != "" {

@@ -28,9 +28,9 @@ type PendingJob struct {
 	waits  bool               // the request's ReadyForQuery has arrived, and waits
 }
 
-// RecordBegun records the answer to a CREATE INDEX that should be awaited. id is the id of the statement's job, or ""
-// if the statement started no job. named is then the index of its IF NOT EXISTS, or nil. alone says that the
-// transaction has no other statement so far. RecordBegun returns the bytes that the client gets now.
+// RecordBegun records the answer to a CREATE INDEX that should be awaited. id is the id of the statement's job, or
+// "" if the statement started no job. In that case named is the index of its IF NOT EXISTS, or nil. alone says that
+// the transaction has no other statement so far. RecordBegun returns the bytes that the client gets now.
 func (p *PendingJob) RecordBegun(id string, named *rewrite.IndexName, tag []byte, alone bool) (now []byte) {
 	if id == "" {
 		switch {
@@ -104,15 +104,15 @@ func (p *PendingJob) ReleaseTag() (now []byte) {
 	return append(now, tag...)
 }
 
-// IsOpen reports whether a job is awaited, or a statement's tag is held back from the client. Answers must be checked
-// then.
+// IsOpen reports whether a job is awaited, or a statement's tag is held back from the client. If so, the session
+// must report each answer.
 func (p *PendingJob) IsOpen() bool { return p.id != "" || p.tag != nil }
 
 // HasHeldTag reports whether the tag of a statement is held back from the client.
 func (p *PendingJob) HasHeldTag() bool { return p.tag != nil }
 
-// RecordReady records the status of a request's ReadyForQuery. IsWaiting then reports whether the ReadyForQuery waits
-// for the job. RecordReady returns the bytes that the client gets before a ReadyForQuery that does not wait.
+// RecordReady records the status of a request's ReadyForQuery. After it, IsWaiting reports whether the ReadyForQuery
+// waits for the job. RecordReady returns the bytes that the client gets before a ReadyForQuery that does not wait.
 func (p *PendingJob) RecordReady(status byte) (now []byte) {
 	switch {
 	case !p.IsOpen():

@@ -25,15 +25,15 @@ type Server interface {
 	// UpdateInBatches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each
 	// UPDATE, for the next rows in key order.
 	UpdateInBatches(table string, update func(key []string, rows int) string) (int, error)
-	// ChangedNothing reports whether the server still exists and has done nothing of the failed statement. The error is
-	// then the server's own, or that of a pause. ConsumeCancel consumes the cause of that error, for example a cancel, so
-	// that the cause does not end the next statement.
+	// ChangedNothing reports whether a statement with this error has done nothing, and the server is still there. It
+	// has if the error is the server's own, or that of a pause. ConsumeCancel marks the cause of the error, for example
+	// a cancel, as handled. So it does not end the next statement.
 	ChangedNothing(err error) bool
 	ConsumeCancel(err error)
 }
 
 // LacksBatches reports whether a table has no primary key, and more rows than one transaction may change. Batches
-// change rows in the order of the key. table is SQL.
+// change rows in the order of the key. table is the table's name as SQL.
 func LacksBatches(server Server, table string) (lacks bool, err error) {
 	keyless := false
 	err = server.Ask(`SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = `+quoteLiteral(table)+`::pg_catalog.regclass AND c.relkind = 'r' AND NOT EXISTS`+

@@ -23,15 +23,15 @@ import (
 // made when the INSERT is sent.
 //
 // Outside of a block a batch is Sluice's own transaction, of which the client has seen nothing. After a conflict the
-// batch runs again, with or without a log, and after 54000 in halves. If the outcome of a COMMIT is unknown, the client
-// gets 08007 with the number of rows that are certainly stored.
+// batch runs again, with or without a log, and after 54000 (too many rows) in two halves. If the outcome of a COMMIT
+// is unknown, the client gets 08007 with the number of rows that are certainly stored.
 
 const (
 	// mostRows and mostBytes bound a batch of rows, by DSQL's limits of a transaction. DSQL's 10 MiB include indexes.
 	mostRows  = 3000
 	mostBytes = 8 << 20
-	// mostInsertBytes bounds an INSERT of several rows. mostMappedBytes bounds such an INSERT if the table has mapped
-	// columns, because it is then parsed.
+	// mostInsertBytes bounds an INSERT of several rows. mostMappedBytes bounds one into a table with mapped columns
+	// (bytea stored as text), because Sluice parses it.
 	mostInsertBytes = 256 << 10
 	mostMappedBytes = 32 << 10
 	// mostBlockRows bounds the rows of an INSERT in a block, because the error of a constraint names the lines of its
@@ -39,7 +39,7 @@ const (
 	mostBlockRows = 50
 )
 
-// addRow adds a row to the batch. If the batch has no room for the row, the batch is inserted first.
+// addRow adds a row to the batch. If the batch has no room for the row, addRow first inserts the batch.
 func (c *Copy) addRow(row *copyrows.Row) error {
 	size, most := copyrows.TupleLen(row.Fields), c.maxInsertBytes()
 	if whole := size + len(c.into); whole > most {
@@ -58,8 +58,8 @@ func (c *Copy) addRow(row *copyrows.Row) error {
 	return nil
 }
 
-// chargeMemory charges the held rows and data to the client's memory account. If there is no room, the rows are
-// inserted now, and the batch is shorter. An error is for the client or ends the session.
+// chargeMemory charges the held rows and data to the client's memory account. If there is no room, it inserts the
+// rows now, and the batch is shorter. An error is for the client or ends the session.
 func (c *Copy) chargeMemory() error {
 	if c.s.ChargeMemory(c.reader.MemoryBytes()+c.held.MemoryBytes()) == nil {
 		return nil
@@ -329,8 +329,8 @@ func (c *Copy) locateFailure(f *insertFailure, rows []copyrows.HeldRow) error {
 	return c.withStoredCount(f.withPlace(f.rowPlace(&rows[high-1]), c.Name))
 }
 
-// rowPlace returns the place of an error about a row. PostgreSQL checks indexes after it has finished the line, and
-// then gives only the line's number.
+// rowPlace returns the place of an error about a row. For an index, which PostgreSQL checks after it has finished
+// the line, the place has only the line's number.
 func (f *insertFailure) rowPlace(row *copyrows.HeldRow) copyrows.DataPosition {
 	where := row.RowPlace()
 	if code := f.err.Code; strings.HasPrefix(code, "23") && code != notNullViolation && code != checkViolation {

@@ -171,7 +171,7 @@ func (c *Copy) openReader(columns []copyrows.ColumnFacts) error {
 	return nil
 }
 
-// receiveData reads the client's data to their end. After an error for the client more data may come.
+// receiveData reads the client's data to their end. After an error the client may send more data.
 //
 // A Sync or Flush among the data has no meaning, as at a server. So a client of the extended protocol may send a Sync
 // along with its Execute.

@@ -72,8 +72,8 @@ func (c *Copy) errTable(why string) *wire.Error {
 		Hint: "Write INSERTs of at most 3,000 rows."}
 }
 
-// unmapColumns gives mapped columns the name and type that clients see. The client's data have that name and type. An
-// INSERT of the data is planned as the client's INSERT would be.
+// unmapColumns gives mapped columns (bytea stored as text) the name and type that clients see. The client's data
+// have that name and type. An INSERT of the data is planned as the client's INSERT would be.
 func (c *Copy) unmapColumns(all []copyrows.ColumnFacts) error {
 	names, err := c.s.Names()
 	if err != nil {

@@ -86,8 +86,7 @@ func (r *Reader) splitText(line []byte) *Error {
 	}
 }
 
-// unescape returns the byte that an escape sequence stands for, and the sequence's length. b begins after the
-// backslash.
+// unescape returns the byte that an escape sequence means, and the sequence's length. b begins after the backslash.
 func unescape(b []byte) (c byte, n int) {
 	switch c := b[0]; c {
 	case 'b':

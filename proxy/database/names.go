@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Names holds the database names that clients may use. If listen.databases has no items, every name is accepted. An
-// accepted name then means the shared database if backends are shared, otherwise the database of the same name. The
+// Names holds the database names that clients may use. If listen.databases has no items, every name is accepted. In
+// that case a name means the shared database if backends are shared, otherwise the database of the same name. The
 // zero Names accepts every name as itself.
 type Names struct {
 	named          map[string]Target
@@ -92,8 +92,8 @@ func (d Names) problemOf(name string, m Target, dedicated, isPrefix bool) string
 	return ""
 }
 
-// Resolve returns the meaning of a client's database name. ok is false if the name has no meaning, and the client then
-// gets 3D000. An item with the name has precedence over a prefix.
+// Resolve returns the meaning of a client's database name. ok is false if the name has no meaning: the client gets
+// 3D000. An item with the name has precedence over a prefix.
 func (d Names) Resolve(name string) (m Target, ok bool) {
 	if m, ok = d.named[name]; ok {
 		return m, true

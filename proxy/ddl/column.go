@@ -97,8 +97,8 @@ func (a *columnAddition) addInSteps() error {
 		return err
 	}
 	err = a.runSQL(a.RenameSQL(), nil)
-	// Another client may have renamed the column first, or added one of the same name. The temporary column of this
-	// statement is then dropped.
+	// Another client may have renamed the column first, or added one of the same name. In both cases Sluice drops the
+	// temporary column of this statement.
 	if told := a.server.RefusalFrom(err); told != nil && (told.Code == undefinedColumn || told.Code == duplicateColumn) {
 		a.temporaryExists = told.Code == duplicateColumn && a.runSQL(a.DropColumnSQL(), nil) != nil
 		return a.errColumnExists("42701")

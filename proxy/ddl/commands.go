@@ -117,7 +117,7 @@ func (c *multiCommandAlter) runCommand(part *rewrite.AlterCommand) error {
 	return err
 }
 
-// listCommands returns the commands as error messages list them.
+// listCommands returns the commands with the numbers from up to, but without, to, in the form for error messages.
 func (c *multiCommandAlter) listCommands(from, to int) (l listing.Statements) {
 	for i := from; i < to; i++ {
 		l.Add(c.Parts[i].Text)

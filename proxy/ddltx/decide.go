@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Position is a session's position in its transaction when a text arrives.
+// Position describes the session's transaction when a text arrives.
 type Position struct {
 	// Next is the state of the block in which the text's first statement will run.
 	Next block.Block
@@ -28,13 +28,13 @@ type Position struct {
 type Route uint8
 
 const (
-	// InPart is the route of a text that runs in the open part, or in the next part (Before).
+	// InPart is the route of a text that runs in a block's open part (since the last early commit), or the next.
 	InPart Route = iota
-	// AsItIs is the route of a text that the server refuses in any transaction. No part is committed for it.
+	// AsItIs is the route of a text that the server refuses in any transaction. Sluice commits nothing for it.
 	AsItIs
 	// InGroups is the route of a multi-statement query that runs in groups of statements.
 	InGroups
-	// OutsideBlock is the route of a statement that runs between two parts.
+	// OutsideBlock is the route of a statement that runs between two parts of a block, outside any transaction.
 	OutsideBlock
 )
 
@@ -45,7 +45,7 @@ func Concerns(plan *rewrite.Plan, inBlock bool) bool {
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || inBlock
 }
 
-// Route returns how a text runs that concerns the Tx. groups are the groups of statements for InGroups.
+// Route returns how a text runs for which Concerns is true. groups are the groups of statements for InGroups.
 func (x *Tx) Route(plan *rewrite.Plan, at *Position) (route Route, groups [][2]int) {
 	switch {
 	case x.mustSplitFailed(plan, at):
@@ -119,7 +119,7 @@ type Step struct {
 	Warning *wire.Error
 	// Commit means that the open part must be committed first.
 	Commit bool
-	// Adds means that the text belongs to the part that is then open (Add).
+	// Adds means that the text belongs to the part that is open after this step (Add).
 	Adds bool
 }
 

@@ -59,8 +59,8 @@ type OpenPart struct {
 	AskedTime txtime.Value
 }
 
-// Commit commits the open part of a block and begins the block again. The error is for the client, whose block has then
-// failed, or ends the session.
+// Commit commits the open part of a block and begins the block again. An error is for the client, and its block has
+// failed, or the error ends the session.
 func (x *Tx) Commit(r Runner) error {
 	lists, part := x.changing(r.PureReads()), r.OpenPart()
 	left, err := x.commitPart(r, &part)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 )
 
-// This file gives a transaction that is committed in parts one time. In PostgreSQL, now() does not change in a
-// transaction. At the server each part is a transaction with a time of its own.
+// This file gives all parts of a transaction the same time. In PostgreSQL, now() does not change in a transaction.
+// At the server each part is a transaction with a time of its own.
 //
 // Later parts get the time of the first part that read the clock. The session asks the server for that time at the
 // part's COMMIT, and again in a replay of the part. Functions, views and defaults of added columns read the time of

@@ -85,7 +85,7 @@ type Server interface {
 type StopControl interface {
 	// BeginStatement begins the client's statement: the statement timeout starts, and a cancel request stops the statement.
 	BeginStatement()
-	// EndStatement ends the statement that BeginStatement began. A cancel request that has come is too late.
+	// EndStatement ends the statement that BeginStatement began. A cancel request that comes after it is too late.
 	EndStatement()
 	// CheckMayContinue returns nil if the next unit of work may begin. Otherwise CheckMayContinue returns the event that
 	// stops the statement: a cancel, the timeout, the end of a drain, or a client that has left. CheckMayContinue returns
@@ -135,7 +135,7 @@ func (r *NestedResult) Cause() error {
 type Deferred interface {
 	// Finish does the rest of the statement and queues the answer. The error is for the client, or ends the session.
 	Finish() error
-	// NotAlone returns the error for the client if another frame comes before the Sync. Finish is not called then.
+	// NotAlone returns the error for the client if another frame comes before the Sync, and Finish is not called.
 	NotAlone() *wire.Error
 }
 

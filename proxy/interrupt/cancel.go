@@ -15,7 +15,7 @@ type Policy struct {
 	Send func(context.Context, *reservoir.Conn) error
 }
 
-// The outcomes of HandleCancelRequest.
+// These are the outcomes of HandleCancelRequest, as metrics name them.
 const (
 	Dropped   = "dropped"   // no turn can be cancelled
 	waiting   = "waiting"   // the cancel ends the session's current or next wait inside Sluice
@@ -25,7 +25,7 @@ const (
 )
 
 // HandleCancelRequest handles a cancel request of the session's client, on the goroutine of the cancel's connection,
-// and returns the outcome. The lock is released while the server is asked, since that needs a connection and a round
+// and returns the outcome. It does not hold the lock while it asks the server, which takes a connection and a round
 // trip.
 func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome string) {
 	w.mu.Lock()
@@ -33,7 +33,7 @@ func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome stri
 		w.mu.Unlock()
 		return Dropped
 	}
-	// Only the first request starts the grace. Further requests do not prolong it.
+	// Only the first request starts the time p.Grace. Further requests do not prolong it.
 	if w.actsAt.IsZero() {
 		w.actsAt = time.Now().Add(p.Grace)
 	}
@@ -49,7 +49,7 @@ func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome stri
 		return waiting
 	}
 	if p.Send == nil || w.inFlight {
-		// The session is woken after the grace, since the server ignores cancels, or has already got one.
+		// The deadline wakes the session after p.Grace, since the server ignores cancels, or has already got one.
 		c.Net.SetReadDeadline(w.actsAt)
 		w.mu.Unlock()
 		return noted
@@ -83,8 +83,8 @@ func (w *Waits) IsCancelRequested() bool {
 	return !w.actsAt.IsZero()
 }
 
-// RestartGrace delays Sluice's own action on a cancel until grace from now. Reads from the backend then end at once
-// after that time.
+// RestartGrace makes Sluice act on a cancel only after the duration grace, counted from now. At the end of that time
+// a read deadline ends the session's read from the backend.
 func (w *Waits) RestartGrace(grace time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -43,7 +43,7 @@ func (c *Clock) hasExpired(now time.Time) bool {
 	return !c.deadline.IsZero() && !now.Before(c.deadline)
 }
 
-// Hold limits how long answers are withheld from the client. The time begins at the first call, and began is then true.
+// Hold limits how long answers are withheld from the client. The time begins at the first call, which returns true.
 func (c *Clock) Hold(limit time.Duration) (began bool) {
 	if !c.holdEnd.IsZero() {
 		return false
@@ -52,7 +52,7 @@ func (c *Clock) Hold(limit time.Duration) (began bool) {
 	return true
 }
 
-// EndHold reports whether the limit of Hold has passed by now, and then removes the limit.
+// EndHold reports whether the limit of Hold has passed by now. If so, it removes the limit.
 func (c *Clock) EndHold(now time.Time) bool {
 	if c.holdEnd.IsZero() || now.Before(c.holdEnd) {
 		return false

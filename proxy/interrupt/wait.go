@@ -197,8 +197,8 @@ func (w *Waits) Exchange(c *reservoir.Conn, ask func() error) error {
 	return err
 }
 
-// BeginQuestions begins round trips with a backend that the session does not have yet. A cancel then ends the read of
-// an answer from c, and an outer wait. After end, a cancel ends only the outer wait.
+// BeginQuestions begins round trips with a backend that the session does not have yet. Until end is called, a cancel
+// ends the read of an answer from c, and the session's wait for a backend. After end it ends only that wait.
 func (w *Waits) BeginQuestions(c *reservoir.Conn) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

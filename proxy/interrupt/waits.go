@@ -117,7 +117,7 @@ func (w *Waits) Attach(c *reservoir.Conn) (asked bool) {
 	return !w.actsAt.IsZero()
 }
 
-// Swap changes the session's backend to c, which may be nil. Cancels and deadlines then apply to c.
+// Swap changes the session's backend to c, which may be nil. From then on, cancels and deadlines apply to c.
 func (w *Waits) Swap(c *reservoir.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,8 +126,8 @@ func (w *Waits) Swap(c *reservoir.Conn) {
 	}
 }
 
-// Detach removes the read deadline of the session's backend, and takes the backend from the session. Cancels and sweeps
-// then no longer reach the backend.
+// Detach removes the read deadline of the session's backend, and takes the backend from the session. From then on,
+// cancels and sweeps do not reach it.
 func (w *Waits) Detach() {
 	w.disarm()
 	w.mu.Lock()
@@ -226,8 +226,8 @@ func (w *Waits) Due(now time.Time) error {
 	return nil
 }
 
-// TakeRequested returns ErrTimedOut or ErrCanceled, for a statement that ends only later, and then clears both. The
-// cancel counts before its grace is over. nil means that there is neither.
+// TakeRequested returns ErrTimedOut or ErrCanceled, for a statement that cannot stop yet, and clears both events. It
+// returns a cancel at once, without the time Policy.Grace. nil means that there is neither.
 func (w *Waits) TakeRequested(now time.Time) (e *wire.Error) {
 	switch {
 	case w.clock.hasExpired(now):

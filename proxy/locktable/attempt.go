@@ -117,8 +117,8 @@ func isUnanswered(err error) bool {
 // withJitter varies a pause by a quarter, so that waiting sessions do not all ask at the same time.
 func withJitter(d time.Duration) time.Duration { return d*3/4 + rand.N(d/2+1) }
 
-// ReleaseIfTaken releases a lock that an unanswered statement may have taken, although the client gets another answer.
-// If the release fails, no process renews the row, and other sessions wait until the lease ends.
+// ReleaseIfTaken releases a lock that an unanswered statement may have taken, although the client's answer does not
+// say so. If the release fails, no process renews the row, and other sessions wait until the lease ends.
 func (w *Attempt) ReleaseIfTaken() {
 	if !w.mayHaveTaken {
 		return

@@ -19,15 +19,15 @@ import (
 // the sequence number of the one before. A renewal whose answer was lost therefore has no effect after the next is
 // confirmed. Until then the session sends no DDL (Doubt).
 //
-// The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails (a query before each
-// write, which fails if a lock was taken over). The client then gets an error and its session ends, since in PostgreSQL
-// a lock is lost only with its connection.
+// The loss of a lock shows when a renewal changes fewer rows than it should, or when a fence fails. A fence is a
+// query before each write, which fails if a lock was taken over. After a loss the client gets an error and its
+// session ends. In PostgreSQL too, a lock is lost only with its connection.
 
 // Held holds the advisory locks of one session until the session ends. The goroutine that renews the locks exists only
 // while the session has a lock.
 type Held struct {
 	table *Table
-	// lost means that another session has taken over one of the locks. The session then ends.
+	// lost means that another session has taken over one of the locks, so that this session must end.
 	lost atomic.Bool
 
 	// renewMu is locked during a renewal of the locks. renewMu is locked before mu.
@@ -46,7 +46,7 @@ type Held struct {
 	stop context.CancelFunc
 
 	// These fields belong to the session's goroutine. times has, by a lock's name, how often the session has taken that
-	// lock. fenced means that the open transaction includes a fence. changes counts the changes of the set of rows.
+	// lock. fenced means that the open transaction checks the locks. changes counts the changes of the set of rows.
 	times   map[string]int
 	fenced  bool
 	changes uint64
@@ -221,8 +221,8 @@ func (l *Held) rereadRows(ctx context.Context, held []advisory.LockHolder) error
 	return nil
 }
 
-// updateRows replaces each row of some locks by the row that found returns. updateRows skips locks that were released
-// meanwhile, even if the session has taken them again with a new owner.
+// updateRows replaces each row of some locks by the row that the function found returns. updateRows skips locks that
+// were released meanwhile, even if the session has taken them again with a new owner.
 func (l *Held) updateRows(of []advisory.LockHolder, found func(advisory.LockHolder) (advisory.LockHolder, bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,7 +61,7 @@ func (l *Held) AddTaken(h advisory.LockHolder) {
 func (l *Held) IsTakenOnce(name string) bool { return l.times[name] == 1 }
 
 // Unlock undoes one taking of a lock. ok is false if the session does not hold the lock. The caller deletes the rows
-// over. A nil Held has no lock.
+// in over. A nil Held has no lock.
 func (l *Held) Unlock(name string) (over []advisory.LockHolder, ok bool) {
 	if l == nil || l.times[name] == 0 {
 		return nil, false
@@ -73,7 +73,7 @@ func (l *Held) Unlock(name string) (over []advisory.LockHolder, ok bool) {
 	return l.releaseOrDefer([]string{name}), true
 }
 
-// UnlockAll undoes all takings of all locks. The caller deletes the rows over. A nil Held has no locks.
+// UnlockAll undoes all takings of all locks. The caller deletes the rows in over. A nil Held has no locks.
 func (l *Held) UnlockAll() (over []advisory.LockHolder) {
 	if !l.HoldsAny() {
 		return nil
@@ -100,7 +100,7 @@ func (l *Held) releaseOrDefer(names []string) (over []advisory.LockHolder) {
 	return over
 }
 
-// RecordFence records that the open transaction includes a fence.
+// RecordFence records that the open transaction includes a fence (a check of the locks).
 func (l *Held) RecordFence() { l.fenced = true }
 
 // EndTransaction records that the session's backend runs no statement any more. The result is the rows whose release
@@ -113,8 +113,8 @@ func (l *Held) EndTransaction() (over []advisory.LockHolder) {
 	return l.endDDLAndTakeReleases()
 }
 
-// Close drops all locks at the session's end, after its backend was given up. The caller deletes the rows over. After
-// DDL whose end is unknown there are none, since the leases must end first. A nil Held has none.
+// Close drops all locks at the session's end, after its backend was given up. The caller deletes the rows in over.
+// After DDL whose end is unknown there are none, since the leases must end first. A nil Held has none.
 func (l *Held) Close() (over []advisory.LockHolder) {
 	if l == nil {
 		return nil

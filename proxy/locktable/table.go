@@ -138,7 +138,7 @@ func isMissingTable(err error) bool {
 }
 
 // isLostRace reports whether a statement failed because another statement was faster. The faster statement may have
-// changed or inserted the row, created the table, or changed the schema. The row then shows the result.
+// changed or inserted the row, created the table, or changed the schema. The row shows the result.
 func isLostRace(err error) bool {
 	r, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -206,8 +206,8 @@ func errNoLockTable(why *RefusedError) *wire.Error {
 		Hint: "Have a role that may do so send: " + strings.Join(advisory.CreateStatements, "; ") + ". The role that Sluice connects as needs USAGE of the schema, and SELECT, INSERT, UPDATE and DELETE."}
 }
 
-// takeRow takes a lock whose row is still the row seen. ok is false if another session was faster. The lease counts
-// from before the statement is sent, so that no observer sees the lease end later than the holder.
+// takeRow takes a lock whose row is still the same as seen. ok is false if another session was faster. The lease
+// counts from before the statement is sent, so that no observer sees the lease end later than the holder.
 func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
 	sql, made := advisory.TakeSQL(name, seen, owner, t.Terms.LeaseLength(false))
 	sent := t.clock()
@@ -221,7 +221,7 @@ func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// Release deletes the rows of released locks, within timeout. If later is set, a goroutine does.
+// Release deletes the rows of released locks, within timeout. If later is set, a goroutine does so.
 func (t *Table) Release(over []advisory.LockHolder, timeout time.Duration, later bool) {
 	if len(over) == 0 {
 		return

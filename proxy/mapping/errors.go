@@ -39,8 +39,8 @@ var errReaderLeft = errors.New("whoever read them was stopped, or lost its backe
 // notReadMessage is the message of NotRead, by which IsNotRead recognizes that error.
 const notReadMessage = "the relations of the database could not be read"
 
-// NotRead returns the client's error for a text if Sluice does not know which relations its names refer to. cause says
-// why. If cause has a method Remedy, the hint begins with the remedy.
+// NotRead returns the error for the client if Sluice does not know which relations a text's names refer to. cause
+// says why. If cause has a method Remedy, the hint begins with the remedy.
 func NotRead(cause error) *wire.Error {
 	e := &wire.Error{Code: "53300", Message: notReadMessage, Detail: cause.Error(), Hint: "Retry."}
 	if remedied, ok := errors.AsType[interface {

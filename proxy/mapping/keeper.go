@@ -46,10 +46,10 @@ type Server interface {
 	CountLoad(cause string)
 }
 
-// Use is what a process does with mapped columns. The zero value means nothing.
+// Use is what a process does with mapped columns (bytea keys stored as text). The zero value means nothing.
 type Use struct {
-	// Maps means that the process maps columns. Refuses means that it maps none, and refuses statements that name a table
-	// with mapped columns.
+	// Maps means that the process maps columns. Refuses means that it maps none, and refuses statements that name a
+	// table with mapped columns.
 	Maps, Refuses bool
 	// Checked means that a CHECK constraint marks each mapped column.
 	Checked bool
@@ -103,7 +103,7 @@ type schemaBase struct {
 	path      []string
 }
 
-// Maps reports whether the process maps columns.
+// Maps reports whether the process maps columns: stores bytea keys as text.
 func (k *Keeper) Maps() bool { return k.use.Maps }
 
 // Refuses reports whether the process maps no columns and refuses statements that name a table with mapped columns.

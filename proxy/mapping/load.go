@@ -30,7 +30,7 @@ func (l *Load) Done() <-chan struct{} { return l.done }
 // Err returns why the reading failed, or nil. It must not be called before the reading has ended.
 func (l *Load) Err() error { return l.err }
 
-// wasAbandoned reports whether a reading ended with its session or backend. Another session must then read the schema.
+// wasAbandoned reports whether a reading ended with its session or backend, so that another session must read.
 func (l *Load) wasAbandoned() bool {
 	select {
 	case <-l.done:
@@ -40,9 +40,9 @@ func (l *Load) wasAbandoned() bool {
 	}
 }
 
-// Start starts a reading on a backend of no session. mine is false if another caller has started a reading, and l is
-// then that reading. If a reading for the same cause has just ended, l is nil, and the caller uses the snapshot that
-// the Keeper has.
+// Start starts a reading on a backend of no session. mine is false if another caller has started a reading, which l
+// is in that case. If a reading for the same cause has just ended, l is nil, and the caller uses the Keeper's
+// snapshot.
 func (k *Keeper) Start(cause string) (l *Load, mine bool) {
 	l, mine, rest := k.begin(cause)
 	if mine {
@@ -68,7 +68,7 @@ func (k *Keeper) readBorrowed() (read reading, err error) {
 	return read, err
 }
 
-// begin begins a reading that finish ends. Its results are those of Start. The reading should begin after rest.
+// begin begins a reading that finish ends. It returns l and mine as Start does, and the pause before it.
 func (k *Keeper) begin(cause string) (l *Load, mine bool, rest time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

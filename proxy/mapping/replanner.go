@@ -22,8 +22,8 @@ func NewReplanner(now *Snapshot, planner *rewrite.Planner, refuses func(*rewrite
 	return &Replanner{now: now, planner: planner, refuses: refuses}
 }
 
-// Replan returns the plan of a text by the new snapshot with the names of that plan, or nil if nothing has changed. was
-// is the old plan, and names are its names.
+// Replan returns a text's plan by the new snapshot, and the names of that plan. It returns nil if nothing has
+// changed. was is the old plan, and names are its names.
 func (r *Replanner) Replan(sql []byte, names *schema.NameResolver, was *rewrite.Plan) (*rewrite.Plan, *schema.NameResolver) {
 	if names == nil || names.Schema() == r.now.Schema || was.Pin == rewrite.PinUnparsed || IsSchemaIndependent(was) {
 		return nil, nil
@@ -52,9 +52,9 @@ func (r *Replanner) NewPlan(was *rewrite.Plan) *rewrite.Plan { return r.plans[wa
 // HasChanged reports whether a text has a new plan.
 func (r *Replanner) HasChanged() bool { return r.plans != nil }
 
-// GiveUpIf records that a text cannot be sent by its new plan, if the condition holds.
+// GiveUpIf records, if the condition is true, that a text cannot be sent by its new plan.
 func (r *Replanner) GiveUpIf(condition bool) { r.lost = r.lost || condition }
 
-// IsLost reports whether a text cannot be sent by its new plan. Sluice then refuses the text, the text's kind has
-// changed, or the caller has called GiveUpIf.
+// IsLost reports whether a text cannot be sent by its new plan. Either Sluice refuses the text, or the text's kind
+// has changed, or the caller has called GiveUpIf.
 func (r *Replanner) IsLost() bool { return r.lost }

@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// noNames is the result of NoNames.
+// noNames resolves no relation. NoNames returns it.
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
-// NoNames returns names that resolve no relation. The plan of a query that names a relation then has the field Lacks
-// set. All calls return the same NameResolver.
+// NoNames returns names that resolve no relation. With them, the plan of a query that names a relation has the field
+// Lacks set. All calls return the same NameResolver.
 func NoNames() *schema.NameResolver { return noNames }
 
 // IsSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients

@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// View resolves the relation names of one session (schema.NameResolver), by a snapshot of the schema and the session's
-// search path. If the path cannot be known, a View resolves names for an unknown path. One goroutine owns a View. The
-// zero value has no names.
+// View resolves the relation names of one session (schema.NameResolver), by a snapshot of the schema and the
+// session's search path. If Sluice does not know the path, it refuses names that may mean a mapped table of any
+// schema. One goroutine owns a View. The zero value has no names.
 //
 // The names of a View are valid for one schema and one set of settings. The View compares both by pointer, so that most
 // queries cost two comparisons.
@@ -16,7 +16,7 @@ type View struct {
 	schema *schema.Schema
 	values *settings.Values
 	names  *schema.NameResolver
-	// planned has the relation names with which the current query was planned. It is nil if no column is mapped.
+	// planned has the relation names with which the current query was planned. It is nil if Sluice maps no column.
 	planned *schema.NameResolver
 	// pathLost is set if a statement on the pinned backend may have changed the search path without Sluice's knowledge.
 	pathLost bool

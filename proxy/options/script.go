@@ -46,7 +46,7 @@ type Script struct {
 	inOwnBlock bool
 }
 
-// Place is the place of a multi-statement query in its session. The session's block has not failed.
+// Place says in which state of its session a multi-statement query arrives. The session's block has not failed.
 type Place struct {
 	// Block is the session's block before the query.
 	Block block.Block

@@ -21,7 +21,7 @@ type Outcome struct {
 	// on means that the turn has sent something to the server, or is about to.
 	on         bool
 	sent, seen serverState
-	// ahead is the value of sent, the position after everything that was sent, before the last Sync.
+	// ahead is the value that sent (the position after everything that was sent) had before the last Sync.
 	ahead serverState
 	// concluded means that only the ReadyForQuery is missing in the answer to a simple Query.
 	concluded bool
@@ -211,12 +211,12 @@ func (o *Outcome) HasStarted() bool { return o.on }
 // InBlock reports whether the client, after everything that it has sent, expects to be in a block, even a failed one.
 func (o *Outcome) InBlock() bool { return o.sent.at.IsOpen() }
 
-// IsUnknown reports whether something may have been committed without an answer. A loss of the server at this time has
+// IsUnknown reports whether something may have been committed without an answer. If so, a loss of the server now has
 // an unknown outcome (08007).
 func (o *Outcome) IsUnknown() bool { return o.sent.commits != o.seen.commits || o.seen.eager }
 
-// MayCommit reports whether any part of the turn may have been committed, answered or not. Then the turn must not be
-// sent again.
+// MayCommit reports whether any part of the turn may have been committed, answered or not. If so, the turn must not
+// be sent again.
 func (o *Outcome) MayCommit() bool { return o.sent.commits > 0 }
 
 // WouldSyncCommit reports whether a Sync now would commit what was sent, even if that was only reads.
@@ -226,8 +226,8 @@ func (o *Outcome) WouldSyncCommit() bool { return o.on && !o.sent.at.IsOpen() }
 // Sync group, the statements up to a Sync.
 func (o *Outcome) MayStartNewTx() bool { return o.sent.eager }
 
-// WouldLoseWork reports whether the loss of the server now undoes something, or may undo something. The client must
-// then get an error.
+// WouldLoseWork reports whether the loss of the server now undoes something, or may undo something. If so, the
+// client must get an error.
 func (o *Outcome) WouldLoseWork() bool {
 	return o.InBlock() || o.sent.dirty || o.seen.dirty || o.seen.at.IsOpen()
 }

@@ -94,7 +94,7 @@ func (p *State) IsLost() bool { return p.lost }
 func (p *State) IsFound() bool { return p.found }
 
 // Pin pins the session for a text with a Pin, in a turn. added means that the session was not pinned before. ok is
-// false if the counter allows no more pins. The text must not be sent then.
+// false if the counter allows no more pins. In that case the text must not be sent.
 func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
 	p.found = false
 	undone := st.isUndone()
@@ -119,8 +119,8 @@ func (p *State) RecordFound(found bool) { p.found = found }
 // RecordLoss records that the session's state is lost, or that no other session may get the state. The pin remains.
 func (p *State) RecordLoss() { p.lost = true }
 
-// Lose records that a pinned session is about to lose its backend, and thus state. It returns false for a session that
-// is not pinned, and then does nothing.
+// Lose records that a pinned session is about to lose its backend, and thus state. For a session that is not pinned
+// it does nothing and returns false.
 func (p *State) Lose(pins *Counter) bool {
 	if !p.pinned {
 		return false

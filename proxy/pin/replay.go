@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Tx says what pins allow of a replay of a transaction. The zero Tx allows every replay.
+// Tx says which replays of a transaction pins allow. The zero Tx allows every replay.
 //
 // After a pin, a transaction is not replayed for a lost backend or a data conflict, since the pinning statement may
 // have run. Only OC001 (a schema conflict) proves that the statement has not run.
@@ -39,8 +39,8 @@ func (x *Tx) ReplaysOnlyForSchema() bool { return x.pins || x.held }
 // means that the transaction's log allows a replay.
 func (x *Tx) ReplaysAnywhere(logged bool) bool { return logged && !x.held }
 
-// EndsReplay reports whether a statement that has run refuses a later replay of the transaction. Another attempt would
-// not find the state that the statement left.
+// EndsReplay reports whether a later replay of the transaction is impossible, because the plan's statement has run.
+// Another attempt would not find the state that the statement left.
 func (x *Tx) EndsReplay(plan *rewrite.Plan) bool {
 	if !x.pins || plan.Pin == rewrite.NoPin {
 		return false
@@ -49,9 +49,9 @@ func (x *Tx) EndsReplay(plan *rewrite.Plan) bool {
 	return true
 }
 
-// TagEndsReplay reports whether a statement with this command tag refuses a later replay: FETCH, MOVE, CLOSE,
-// DEALLOCATE and DISCARD of a pinned session. A rollback does not undo their effects on WITH HOLD cursors and prepared
-// statements.
+// TagEndsReplay reports whether a later replay is impossible after a statement with this command tag. It is after
+// FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A rollback does not undo their effects on WITH
+// HOLD cursors and prepared statements.
 func (x *Tx) TagEndsReplay(tag []byte) bool {
 	if !x.held {
 		return false
@@ -64,9 +64,9 @@ func (x *Tx) TagEndsReplay(tag []byte) bool {
 	return false
 }
 
-// IsSole reports whether the plan's single statement pinned the session and leaves nothing if it fails. A replay after
-// OC001 is then possible: the statement has not run. State that earlier statements of the block left is made again when
-// the replay runs these statements.
+// IsSole reports whether the plan's single statement pinned the session and leaves nothing if it fails. If so, a
+// replay after OC001 is possible, since the statement has not run. The replay runs earlier statements of the block
+// again, and so makes their state again.
 func (p *State) IsSole(t *Turn, x *Tx, plan *rewrite.Plan) bool {
 	return p.pinned && (t.only || x.held) && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FirstPause and MostPause bound the pauses after faults of a question. The pauses double. Age is how long an answer is
-// valid if nothing else invalidates it.
+// FirstPause and MostPause bound the pauses after a question met faults (got no answer). The pauses double. Age is
+// how long an answer is valid if nothing else invalidates it.
 const (
 	FirstPause = time.Second
 	MostPause  = time.Minute
@@ -27,7 +27,7 @@ type Schedule struct {
 // IsDue reports whether the question may be asked now.
 func (p *Schedule) IsDue(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
 
-// IsPausing reports whether the last attempt to ask met a fault, and the pause after that is not over.
+// IsPausing reports whether the last attempt to ask met a fault (got no answer), and the pause after it is not over.
 func (p *Schedule) IsPausing(now time.Time) bool { return p.faults.Load() > 0 && !p.IsDue(now) }
 
 // Claim reports whether the caller should ask the question. Only one of several callers gets a due question. That
@@ -48,7 +48,7 @@ func (p *Schedule) RecordAnswer(now time.Time, age time.Duration) {
 	p.next.Store(now.Add(age).UnixNano())
 }
 
-// RecordFault records a fault of the question, and returns the pause after which the question is due again.
+// RecordFault records that the question got no answer, and returns the pause after which the question is due again.
 func (p *Schedule) RecordFault(now time.Time) time.Duration {
 	n := p.faults.Add(1)
 	pause := MostPause

@@ -1,5 +1,5 @@
 // Package question has the questions that Sluice itself asks a server. All lists the questions, each with the action
-// after a fault of each kind. Schedule decides when a question is asked again.
+// after each kind of fault. Schedule decides when a question is asked again.
 //
 // A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than a
 // pause. Until then the question's Meanwhile applies, which is the safe assumption.
@@ -10,26 +10,26 @@ import "strings"
 // Fault is a kind of failure to get an answer to a question.
 type Fault uint8
 
-// These are all kinds of faults.
+// These are all kinds of faults: failures to get an answer to a question.
 const (
 	// Conflict is SQLSTATE 40001: the transaction of the question met a conflict, mostly because its backend's catalog was
 	// old.
 	Conflict Fault = iota
-	// Loss is the fault that the connection ended before the answer.
+	// Loss means that the connection ended before the answer.
 	Loss
-	// Timeout is the fault that the answer did not arrive in time, or that the server cannot work now (Classify).
+	// Timeout means that the answer did not arrive in time, or that the server cannot work now (Classify).
 	Timeout
-	// Refusal is the fault that the server answered with any other error.
+	// Refusal means that the server answered with any other error.
 	Refusal
 	// Faults is the number of kinds of faults.
 	Faults
 )
 
-// FaultAction is the consequence that a fault of a question has.
+// FaultAction is what Sluice does after a fault, a failure to get an answer to a question.
 type FaultAction uint8
 
-// These are all actions after a fault. In any case a connection is closed if it was lost, or if an answer is still due
-// on it.
+// These are all actions after a fault (a failure to get an answer). In any case a connection is closed if it was
+// lost, or if an answer is still due on it.
 const (
 	// Again means that the question is asked again at once on the same backend. After several attempts it means Later.
 	Again FaultAction = iota

@@ -35,7 +35,7 @@ func (at *parkingPlace[T]) ticket(i int) uint64 { return uint64(at.turn)<<32 | u
 
 const (
 	taken = ^uint32(0)
-	// batch is the greatest number of parked connections that one call of the kernel reports.
+	// batch is the greatest number of waiting connections that one call of the kernel reports.
 	batch = 128
 )
 
@@ -85,15 +85,15 @@ func (p *ParkedConns[T]) Park(conn Conn, who T, spot *ParkingSpot) bool {
 	return true
 }
 
-// Unregister removes a connection from the kernel's set of parked sockets. A resumed entry calls Unregister first. A
-// closed connection needs no Unregister.
+// Unregister removes a connection from the kernel's set of waiting sockets. A resumed entry calls Unregister first.
+// A closed connection needs no Unregister.
 func (p *ParkedConns[T]) Unregister(conn Conn) {
 	if socket := socketOf(conn); p.set != nil && socket != nil {
 		p.set.remove(socket)
 	}
 }
 
-// Wake resumes the entry at a ParkingSpot, if the entry is still parked. The caller first stores the reason of the
+// Wake resumes the entry at a ParkingSpot, if the entry still waits. The caller first stores the reason of the
 // wake-up. The entry checks for reasons after Park, and so is resumed or finds the reason.
 func (p *ParkedConns[T]) Wake(spot *ParkingSpot) { p.wake(spot.ticket.Load()) }
 

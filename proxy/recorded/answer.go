@@ -29,7 +29,7 @@ type Answer struct {
 	reports *settings.Reports
 	// Whole is set if the recorded answer is complete. unusable is set if a replay cannot use the answer.
 	Whole, unusable bool
-	// First is set if only the first row of the answer is stored. The field Whole is then never set.
+	// First is set if only the first row of the answer is stored. The answer's Whole is then false.
 	First bool
 	// several is the number of statements in a multi-statement query, or 0 for a single statement. answers has the answers
 	// of the statements that have ended. nextOffset is the offset in rows where the next answer begins.
@@ -101,7 +101,7 @@ func (k *Answer) End(typ byte, frame []byte, reports *settings.Reports) {
 			return
 		}
 		one := Answer{rows: k.rows[k.nextOffset:len(k.rows):len(k.rows)]}
-		// The first row may contain the transaction's time if the statement is no INSERT, or returned no row.
+		// If the answer is not that of an INSERT ... RETURNING, its first row may contain the transaction's time.
 		if one.End(typ, frame, reports); !one.Whole {
 			one.First, one.unusable = true, false
 		}

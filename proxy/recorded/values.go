@@ -74,8 +74,8 @@ type Text struct {
 	HasValues      bool // text contains values of the answer
 }
 
-// A Writer writes recorded values into SQL. Value writes the value of a column of the answer, or nil for NULL. Time
-// writes a transaction time. TimeSettings is the key of the settings that times depend on, or "" if it is unknown.
+// A Writer returns SQL for recorded values. Value takes a column's value from the recorded answer (nil: NULL), and
+// Time a transaction time. TimeSettings is the key of the settings that times depend on, or "" if unknown.
 type Writer struct {
 	Value        func(column int, v []byte) string
 	Time         func(txtime.Value) string

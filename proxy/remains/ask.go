@@ -26,7 +26,7 @@ type Left struct {
 }
 
 // Ask returns the state that functions have left on a backend. Ask also gives the backend the client's settings, and
-// the role of the client's startup. ok is false after a fault.
+// the role of the client's startup. ok is false if the server did not answer as expected.
 func Ask(b Backend, with Settings) (left Left, ok bool) {
 	all := roleQuery + "; " + with.Reset + stateQuery + "; " + with.Apply + roleQuery
 	values, refused, err := b.Ask(all)

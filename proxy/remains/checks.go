@@ -18,7 +18,7 @@ type Checks struct {
 // answerAge is how long an answer to HiddenCallsQuery is valid.
 const answerAge = time.Minute
 
-// NewChecks returns the Checks of a process. If enabled is false, no backend is marked.
+// NewChecks returns the Checks of a process. If enabled is false, they mark no backend for a question.
 func NewChecks(enabled bool) *Checks { return &Checks{enabled: enabled} }
 
 // Enabled reports whether backends are asked about state that functions have left.
@@ -57,8 +57,8 @@ func (c *Checks) RequireQuery(t *StateTrace) {
 	}
 }
 
-// IsDue reports whether HiddenCallsQuery must be sent, because its answer is unknown or old. After a fault the result
-// is false for a while.
+// IsDue reports whether HiddenCallsQuery must be sent, because its answer is unknown or old. After a query without
+// an answer the result is false for a while.
 func (c *Checks) IsDue(epoch uint64, now time.Time) bool {
 	return c.enabled && !c.pace.IsPausing(now) && c.hidden.isStale(epoch, now, answerAge, question.FirstPause)
 }

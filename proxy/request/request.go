@@ -98,8 +98,8 @@ func ParseTarget(frame []byte, message string) (kind byte, name []byte, err erro
 	return kind, name, nil
 }
 
-// UsesOnly reports whether rest, the client's bytes that have arrived, has all frames up to a Sync, and whether
-// is accepts their statements.
+// UsesOnly reports whether rest, the client's bytes that have arrived, has all frames up to a Sync. The function is
+// must return true for each statement's name in them.
 func UsesOnly(rest []byte, is func(name []byte) bool) bool {
 	for {
 		typ, total, err := wire.ParseHeader(rest)
@@ -130,8 +130,8 @@ func UsesOnly(rest []byte, is func(name []byte) bool) bool {
 	}
 }
 
-// TextParams returns a Bind's n values, and its result formats with their count. Text is the same in text and
-// binary format. NULL is refused, since it means a RESET, whose row has the server's default, unknown to Sluice.
+// TextParams returns the n values of a set_config's Bind, and its result formats with their count. It refuses NULL,
+// which means a RESET: its row would have the server's default, unknown to Sluice.
 func TextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := ValidateBind(rest, n, statement); err != nil {
 		return nil, nil, err

@@ -43,8 +43,7 @@ func (h *RunHistory) Clear() {
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
 }
 
-// InvalidateNames records that names may mean other relations from now on. Statements that ran before then prove
-// nothing.
+// InvalidateNames records that names may mean other relations from now on. Statements that ran before prove nothing.
 func (h *RunHistory) InvalidateNames() {
 	h.Clear()
 	h.moved = true

@@ -22,7 +22,7 @@ type BackendRecord struct {
 	History RunHistory
 	// serial is a number that identifies the backend.
 	serial uint64
-	// user is the id of the client that may have advanced a sequence on this backend. user is 0 for none, or several.
+	// user is the id of the client that may have advanced a sequence on this backend. 0 means none, manyUsers several.
 	user uint64
 }
 
@@ -32,8 +32,8 @@ func NewBackendRecord() BackendRecord { return BackendRecord{serial: lastSerial.
 // RecordCleared records that the server has forgotten all numbers of the backend's session.
 func (b *BackendRecord) RecordCleared() { b.user = 0 }
 
-// MarkOutdated records that the client knows of a newer number than the backend would return. No client may then ask
-// for numbers there.
+// MarkOutdated records that the client knows of a newer number than the backend would return. From then on, no
+// client may ask the backend for numbers.
 func (b *BackendRecord) MarkOutdated() { b.user = manyUsers }
 
 // ClientRecord records where one client has drawn numbers of sequences. Methods take the id of the client's session,
@@ -46,7 +46,7 @@ type ClientRecord struct {
 	// own means that the session keeps a backend only for its numbers of sequences. void means that the client has
 	// discarded numbers which the server still knows there.
 	own, void bool
-	// leaves means that the session gives its backend up at the end of its transaction, whatever keeps the backend.
+	// leaves means that the session gives its backend up at the end of its transaction, even if it is pinned to it.
 	leaves bool
 }
 

@@ -36,8 +36,8 @@ func (g *Pipeline) IsOneTransaction() bool { return g.state.Load() == pipelineOn
 // IsDue reports whether the server must be asked now.
 func (g *Pipeline) IsDue(now time.Time) bool { return g.pace.IsDue(now) }
 
-// Ask asks an idle backend, if that is due, whether a Sync group is one transaction. The error is that of the exchange.
-// After a fault (question.Groups) the old answer remains, and Sluice asks again later.
+// Ask asks an idle backend, if that is due, whether a Sync group is one transaction. The error is that of the
+// exchange. If the server does not answer (question.Groups), the old answer remains, and Sluice asks again later.
 func (g *Pipeline) Ask(exchange Exchange, log *slog.Logger) error {
 	if now := time.Now(); !g.IsDue(now) || !g.pace.Claim(now) {
 		return nil

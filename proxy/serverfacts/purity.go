@@ -35,7 +35,7 @@ func Query(sql string, postgres bool) []byte {
 	return wire.AppendStrings(nil, wire.Query, sql)
 }
 
-// FaultOf classifies the server's error for a question.
+// FaultOf returns the kind of fault that the server's error means for a question.
 func FaultOf(refusal []byte) question.Fault {
 	return question.Classify(string(retry.ErrorField(refusal, 'C')))
 }
@@ -117,7 +117,7 @@ func (p *Purity) recordFault(now time.Time, changed bool) (pause time.Duration) 
 // tables all the time, ten tries failed twice in 300 reads.
 const mostPurityTries = 32
 
-// PurityQuestion is one asking of the question.
+// PurityQuestion says how Purity.Ask asks the server.
 type PurityQuestion struct {
 	Exchange Exchange
 	Postgres bool          // the kind of the server
@@ -130,7 +130,7 @@ type PurityQuestion struct {
 }
 
 // Ask asks the server, if the answer is not known or q.Again is set. answered means that the server has answered. A
-// returned error is that of the exchange. The answer is dropped if the schema changed while asking. Other sessions use
+// returned error is that of the exchange. If the schema changed meanwhile, Ask drops the answer. Other sessions use
 // the known answer meanwhile. After an error of the server the known answer remains valid for a while.
 func (p *Purity) Ask(q *PurityQuestion) (answered bool, err error) {
 	if now := time.Now(); !q.Again && (!p.IsDue(q.Epoch(), now) || p.IsKnown(q.Epoch()) && !p.pace.Claim(now)) {

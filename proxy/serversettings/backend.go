@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Backend is what Sluice has recorded about the settings of one backend. The goroutine that owns the backend owns it.
+// Backend is Sluice's record of the settings of one backend. The goroutine with the backend owns the record.
 type Backend struct {
 	shared *Shared
 	// applied are the settings in force on the server.
@@ -67,8 +67,8 @@ type Change struct {
 	Resets bool
 }
 
-// ChangeTo returns the Change that brings the idle backend to the settings to. Equal settings usually share a pointer,
-// and need no SQL. keepsUnseen says that settings which functions have changed stay, because the client made them.
+// ChangeTo returns the Change that gives the idle backend other settings (to). Equal settings usually share a
+// pointer, and need no SQL. keepsUnseen says that settings which functions have changed stay, as the client's own.
 func (b *Backend) ChangeTo(to *settings.Values, keepsUnseen bool) Change {
 	if b.unseen && !keepsUnseen {
 		return Change{SQL: b.shared.ResetSQL() + b.shared.AllSQL(to), Resets: true}
@@ -79,8 +79,8 @@ func (b *Backend) ChangeTo(to *settings.Values, keepsUnseen bool) Change {
 	return Change{SQL: settings.DiffSQL(b.applied, to)}
 }
 
-// RecordEqual records that the backend has the settings to, to which ChangeTo needed no SQL. Later comparisons then
-// find equal pointers.
+// RecordEqual records that the backend has the given settings, for which ChangeTo needed no SQL. Later comparisons
+// then find equal pointers.
 func (b *Backend) RecordEqual(to *settings.Values) { b.applied = to }
 
 // ChangeToNone returns the Change that resets a backend whose settings could affect Sluice's own queries. A cluster's
@@ -92,8 +92,8 @@ func (b *Backend) ChangeToNone() Change {
 	return Change{SQL: b.shared.ResetSQL(), Resets: true}
 }
 
-// RecordApplied records that the backend has the settings to, after a Change without or with a reset of all settings.
-// The parameters that the server has reported now belong to these settings. Later changes are compared with them.
+// RecordApplied records that the backend has the given settings, after a Change without or with a reset of all
+// settings. The parameters that the server has reported belong to them. Later changes are compared with these.
 func (b *Backend) RecordApplied(to *settings.Values, resets bool) {
 	b.unseen = b.unseen && !resets
 	b.applied = to

@@ -68,9 +68,9 @@ type TurnParsing struct {
 // Begin records the parameters that the backend b has reported before the turn.
 func (t *TurnParsing) Begin(b *Backend) { t.reported = b.reported }
 
-// Record records that statements about to be sent may change how later texts are parsed. A function that they call may
-// do so unseen. The transaction p then has a separate key until the server's reports decide (Settle). inForce are the
-// client's settings.
+// Record records that statements about to be sent may change how later texts are parsed. A function that they call
+// may do so unseen. From then on the transaction p has a separate key, until the server's reports decide (Settle).
+// inForce are the client's settings.
 func (t *TurnParsing) Record(v *Shared, p *TxParsing, inForce *settings.Values, statements []rewrite.Statement) {
 	calls, changes, constants := false, false, parse.InputSettings(0)
 	for i := range statements {

@@ -48,8 +48,8 @@ func (v *Shared) CurrentReports(of *settings.Client, m Moment) (now *settings.Re
 	return of.Reported, of.ReportedFor
 }
 
-// isBlockUndone reports whether a block has failed on a cluster, which has no savepoints. The cluster has then undone
-// all settings of the block, even if it reports this only after the ROLLBACK.
+// isBlockUndone reports whether a block has failed on a cluster, which has no savepoints. If so, the cluster has
+// undone all settings of the block, even if it reports this only after the ROLLBACK.
 func (v *Shared) isBlockUndone(of *settings.Client, m Moment) bool {
 	return !v.postgres && m.Backend != nil && m.Status == 'E' && m.Failed && !of.HasSavepoint()
 }

@@ -149,9 +149,9 @@ func (r *TxResets) RecordRestored(sets []rewrite.SettingChange) {
 	}
 }
 
-// FindSQL returns a query for the names of the startup's settings whose values come from no SET of the client. ended
-// says that the transaction has ended. The query then compares the values of settings that Sluice has restored. For a
-// setting that pg_settings lacks, it checks for an empty value.
+// FindSQL returns a query for the names of the startup's settings whose values come from no SET of the client. If
+// ended is set, the transaction has ended, and the query compares the values of settings that Sluice has restored.
+// For a setting that pg_settings lacks, it checks for an empty value.
 func (r *TxResets) FindSQL(of *settings.Client, ended bool) string {
 	query := "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (" +
 		sqlTextArray(slices.Sorted(maps.Keys(of.Startup.SQL))) + ") AND (source OPERATOR(pg_catalog.<>) 'session'"

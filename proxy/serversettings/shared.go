@@ -48,7 +48,7 @@ func (v *Shared) Parameters() *settings.Reports {
 }
 
 // Greeting returns the parameters that a client gets at its startup. sent are the parameters in the order of params,
-// with the startup's values instead of the server's. known are the same without the local settings of the startup.
+// with the startup's values instead of the server's. known are the same without settings that Sluice stores itself.
 func (v *Shared) Greeting(params *settings.Reports, startup *settings.Values) (sent []settings.Param, known *settings.Reports) {
 	known = params
 	for _, p := range params.All {
@@ -82,7 +82,7 @@ func (v *Shared) RecordReading(b *Backend) {
 	}
 }
 
-// ReadingUnder returns how a backend will read texts under the settings of, while no backend is lent.
+// ReadingUnder returns how a backend will read texts under the given settings, while the session has no backend.
 func (v *Shared) ReadingUnder(of *settings.Values) rewrite.ReadingMode {
 	usual := rewrite.ReadingMode(v.usual.Load())
 	if of.Recodes {
@@ -91,7 +91,7 @@ func (v *Shared) ReadingUnder(of *settings.Values) rewrite.ReadingMode {
 	return usual
 }
 
-// AllSQL returns the SQL that sets the settings of on a backend whose settings are reset.
+// AllSQL returns the SQL that sets all the given settings on a backend whose settings are reset.
 func (v *Shared) AllSQL(of *settings.Values) string {
 	return settings.DiffSQL(v.values.NoSettings(), of)
 }

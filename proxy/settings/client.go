@@ -22,13 +22,13 @@ type Client struct {
 	ReportedFor *Values
 
 	local localValues
-	// before is the state before the transaction's first change of a local setting, or nil without a change. changes
-	// are the changes of local settings that are repeated when the transaction commits.
+	// before is the state before the transaction's first change of a Sluice-local setting, or nil without a change.
+	// changes are its changes of Sluice-local settings, which a commit repeats.
 	before  *Snapshot
 	changes []localChange
 	marks   []localSavepoint // the server's savepoints in the transaction
-	// renamed means that local settings that clients are told of may have changed. known has their values that the
-	// client was sent last.
+	// renamed means that Sluice-local settings of reportedLocal may have changed. known has the values that the client
+	// was sent last.
 	renamed bool
 	known   reportedTuple
 }
@@ -54,8 +54,8 @@ func (c *Client) Bytes() int {
 	return n
 }
 
-// ExtraBytes returns approximately how many more bytes a change of a setting needs, while it is staged and afterwards.
-// In a block the old value stays until the block ends.
+// ExtraBytes returns approximately how many more bytes a change of a setting needs, before and after its transaction
+// commits. In a block the old value stays until the block ends.
 func (c *Client) ExtraBytes(change *rewrite.SettingChange, inBlock bool) int {
 	n := 2 * ChangeBytes(change)
 	replaced := len(c.InForce.SQL[change.Name]) + len(c.InForce.Shown[change.Name])
@@ -102,7 +102,7 @@ func NewClient(treat Treatments, shared *InternTable) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.NoSettings(), Startup: shared.NoSettings()}
 }
 
-// ApplyStartup sets the values of a client's startup. ApplyStartup returns an error for an invalid value of a local
+// ApplyStartup sets the values of a client's startup. It returns an error for an invalid value of a Sluice-local
 // setting.
 func (c *Client) ApplyStartup(of *Values) error {
 	c.Startup = c.shared.Intern(of)
@@ -208,8 +208,8 @@ func (c *Client) findSavepoint(name string) int {
 	return -1
 }
 
-// TxProgress has the changes of settings by a transaction's statements at the server so far. Changes of local settings
-// are not included.
+// TxProgress has the changes of settings by a transaction's statements at the server so far. It does not include
+// Sluice-local settings.
 type TxProgress struct {
 	staged Staged
 	marks  []localSavepoint
@@ -226,8 +226,8 @@ func (c *Client) RestoreProgress(p TxProgress) {
 	c.Staged, c.marks = p.staged.Snapshot(), slices.Clip(p.marks)
 }
 
-// ValuesIfFailed returns the carried values that a client has again after its block has failed, because a RESET that
-// Sluice answered itself is undone. ValuesIfFailed returns nil if InForce stays.
+// ValuesIfFailed returns the carried values (those that backends get) that a client has again after its block has
+// failed. A failed block undoes a RESET that Sluice answered itself. ValuesIfFailed returns nil if InForce stays.
 func (c *Client) ValuesIfFailed() *Values {
 	if c.before == nil || c.before.inForce == c.InForce || len(c.marks) > 0 {
 		return nil

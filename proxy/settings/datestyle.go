@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// DateStyle is a value of the setting DateStyle: a style and an order. SET may give only the style or only the order,
-// and the server then retains the other. "" means not given.
+// DateStyle is a value of the setting DateStyle: a style and an order. SET may give only one of the two, and the
+// server retains the other one. "" means not given.
 type DateStyle struct{ style, order string }
 
 // MergeDateStyle merges the words of a value with in, the current value. reset is the meaning of the word DEFAULT.

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// localValues holds the values of a client's local settings, which no server sees.
+// localValues holds the values of a client's Sluice-local settings, which no server sees.
 type localValues struct {
-	// texts has the values of local settings. The map is replaced and never changed, because clients share it.
+	// texts has the values of Sluice-local settings. The map is replaced and never changed, because clients share it.
 	texts                                      map[string]string
 	statementTimeout, idleInTransactionTimeout time.Duration
 	readOnly                                   bool  // the value of rewrite.ReadOnlyDefault
@@ -21,13 +21,13 @@ type localValues struct {
 	chosen *rewrite.ClientOptions
 }
 
-// localChange is a change of a local setting. The name resetAll means all local settings.
+// localChange is a change of a Sluice-local setting. The name resetAll means all of these settings.
 type localChange struct {
 	name, value string
 	reset       bool // to its default
 }
 
-// resetAll is the name in a localChange that stands for all local settings, for RESET ALL.
+// resetAll is the name in a localChange that means all Sluice-local settings, for RESET ALL.
 const resetAll = ""
 
 // localSavepoint is the state of a client's settings at a savepoint of the server.
@@ -55,13 +55,13 @@ func (c *Client) IsUnchangedSince(s *Snapshot) bool {
 	return c.InForce == s.inForce && len(c.changes) == len(s.changes) && maps.Equal(c.local.texts, s.local.texts)
 }
 
-// RestoreLocal restores the local settings from a Snapshot of the same transaction.
+// RestoreLocal restores the Sluice-local settings from a Snapshot of the same transaction.
 func (c *Client) RestoreLocal(s *Snapshot) {
 	c.saveReported()
 	c.before, c.changes, c.local = s.before, slices.Clone(s.changes), s.local
 }
 
-// RestoreAll restores the local settings and the carried ones from a Snapshot.
+// RestoreAll restores all settings from a Snapshot: the Sluice-local ones, and those that backends get.
 func (c *Client) RestoreAll(s *Snapshot) {
 	c.RestoreLocal(s)
 	c.InForce = s.inForce
@@ -92,7 +92,7 @@ func (k *localValues) setValue(name, value string) error {
 	return nil
 }
 
-// valueBytes returns the approximate memory of a local setting's value, or 0 without a value.
+// valueBytes returns the approximate memory, in bytes, of a Sluice-local setting's value, or 0 without a value.
 func (k *localValues) valueBytes(name string) int {
 	if value, ok := k.texts[name]; ok {
 		return settingCost + len(value)
@@ -100,7 +100,7 @@ func (k *localValues) valueBytes(name string) int {
 	return 0
 }
 
-// startupLocal returns the local settings of a client with the startup s. All clients with that startup share one map.
+// startupLocal returns the Sluice-local settings of a client with the startup s. All clients with s share one map.
 func (s *Values) startupLocal() (localValues, error) {
 	if made := s.local.Load(); made != nil {
 		return *made, nil
@@ -115,7 +115,7 @@ func (s *Values) startupLocal() (localValues, error) {
 	return made, nil
 }
 
-// applyChange applies one change of a local setting.
+// applyChange applies one change of a Sluice-local setting.
 func (k *localValues) applyChange(c localChange) error {
 	switch {
 	case c.name == resetAll:
@@ -157,15 +157,15 @@ func (k *localValues) setOption(name, value string) {
 	}
 }
 
-// StatementTimeout returns the client's statement_timeout if that setting is local, or 0 for none.
+// StatementTimeout returns the client's statement_timeout if Sluice enforces that setting, or 0 for none.
 func (c *Client) StatementTimeout() time.Duration { return c.local.statementTimeout }
 
-// IdleInTransactionTimeout returns the client's idle_in_transaction_session_timeout if that setting is local, or 0 for
-// none.
+// IdleInTransactionTimeout returns the client's idle_in_transaction_session_timeout if Sluice enforces that setting,
+// or 0.
 func (c *Client) IdleInTransactionTimeout() time.Duration { return c.local.idleInTransactionTimeout }
 
-// IsReadOnlyByDefault reports whether Sluice makes the client's transactions READ ONLY by default, because
-// default_transaction_read_only is local.
+// IsReadOnlyByDefault reports whether Sluice makes the client's transactions READ ONLY by default, because it
+// enforces default_transaction_read_only.
 func (c *Client) IsReadOnlyByDefault() bool { return c.local.readOnly }
 
 // IsReadOnlyPending reports whether the end of the transaction may change the result of IsReadOnlyByDefault.
@@ -191,7 +191,7 @@ func (c *Client) AreOptionsPending() bool {
 	return c.before != nil && c.before.local.chosen != c.local.chosen
 }
 
-// IsLocal reports whether a setting is local, so that no server sees it.
+// IsLocal reports whether a setting is Sluice-local, so that no server sees it.
 func (c *Client) IsLocal(name string) bool {
 	how := c.treat.ForName(name)
 	return how == LocalOnly || how == Ignored || how == Own
@@ -210,7 +210,7 @@ func (c *Client) AnswersShow(name string) bool {
 	return false
 }
 
-// ShownValue returns the value of a local setting as SHOW answers it.
+// ShownValue returns the value of a Sluice-local setting as SHOW answers it.
 func (c *Client) ShownValue(name string) string {
 	return c.local.shownValue(name)
 }
@@ -235,7 +235,7 @@ func (c *Client) ServerShowsOther(name string) bool {
 	return value != "" && value != "0" && c.IsLocal(name) || IsProxySetting(name)
 }
 
-// CheckedValue returns the value of a SET of a local setting, or PostgreSQL's error if the value is invalid.
+// CheckedValue returns the value of a SET of a Sluice-local setting, or PostgreSQL's error if the value is invalid.
 func CheckedValue(c *rewrite.SettingChange) (string, *wire.Error) {
 	if c.Action == rewrite.Reset || c.Default {
 		return "", nil
@@ -246,14 +246,14 @@ func CheckedValue(c *rewrite.SettingChange) (string, *wire.Error) {
 	return Normalize(c.Name, c.Text)
 }
 
-// StoreLocal sets a local setting to a value that CheckedValue has checked. With txOnly, the value applies until the
-// transaction ends.
+// StoreLocal sets a Sluice-local setting to a value that CheckedValue has checked. With txOnly, the value applies
+// until the transaction ends.
 func (c *Client) StoreLocal(name, value string, txOnly bool) error {
 	return c.changeLocal(localChange{name: name, value: value}, txOnly)
 }
 
-// ResetLocalToStartup resets a local setting to the value in the client's startup. With txOnly, that applies until the
-// transaction ends.
+// ResetLocalToStartup resets a Sluice-local setting to the value in the client's startup. With txOnly, that applies
+// until the transaction ends.
 func (c *Client) ResetLocalToStartup(name string, txOnly bool) error {
 	value, ok := c.Startup.StartupLocal[name]
 	return c.changeLocal(localChange{name, value, !ok}, txOnly)
@@ -281,7 +281,7 @@ func (c *Client) saveStateBefore() {
 	}
 }
 
-// ResetSetting performs RESET of one setting. If the setting is carried, ResetSetting must be called outside a
+// ResetSetting performs RESET of one setting. If backends get the setting, ResetSetting must be called outside a
 // transaction block.
 func (c *Client) ResetSetting(name string) error {
 	if c.treat.ForName(name) != Carried {
@@ -292,7 +292,7 @@ func (c *Client) ResetSetting(name string) error {
 	return nil
 }
 
-// SetCarried performs SET of a carried setting outside a transaction block, with a value that a server would accept.
+// SetCarried performs SET of a setting that backends get, outside a block, with a value that a server would accept.
 func (c *Client) SetCarried(change rewrite.SettingChange) {
 	c.saveStateBefore()
 	c.ApplyCommitted([]rewrite.SettingChange{change})
@@ -304,7 +304,7 @@ func (c *Client) ResetAll() {
 	c.InForce = c.Startup
 }
 
-// ResetAllLocal performs RESET ALL for the local settings only.
+// ResetAllLocal performs RESET ALL for the Sluice-local settings only.
 func (c *Client) ResetAllLocal() {
 	c.saveStateBefore()
 	c.saveReported()
@@ -315,8 +315,8 @@ func (c *Client) ResetAllLocal() {
 	}
 }
 
-// EndLocalChanges applies the end of a transaction to the local settings: SET LOCAL is undone, and after a rollback
-// also SET and RESET.
+// EndLocalChanges applies a transaction's end to the Sluice-local settings: it undoes SET LOCAL, and after a
+// rollback also SET and RESET.
 func (c *Client) EndLocalChanges(rolledBack bool) {
 	c.marks = nil
 	if c.before == nil {
@@ -334,8 +334,8 @@ func (c *Client) EndLocalChanges(rolledBack bool) {
 	}
 }
 
-// reportedLocal are the local settings that PostgreSQL reports to the client before the next ReadyForQuery after a
-// change.
+// reportedLocal are those settings that Sluice stores itself whose changes PostgreSQL would report before a
+// ReadyForQuery.
 var reportedLocal = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
 // reportedTuple has the values of the settings in reportedLocal, in the same order.
@@ -348,8 +348,8 @@ func (k *localValues) reportedValues() (now reportedTuple) {
 	return now
 }
 
-// saveReported saves the values of the local settings that PostgreSQL would report, before one of them may change. The
-// client gets the new value before the next ReadyForQuery.
+// saveReported saves the values of the settings in reportedLocal, before one of them may change. The client gets the
+// new value before the next ReadyForQuery.
 func (c *Client) saveReported() {
 	if !c.renamed {
 		c.renamed, c.known = true, c.local.reportedValues()
@@ -359,8 +359,8 @@ func (c *Client) saveReported() {
 // MayHaveReports reports whether TakeReports may return parameters.
 func (c *Client) MayHaveReports() bool { return c.renamed || c.before != nil }
 
-// TakeReports returns the local settings that the client must be sent, as ParameterStatus, before a ReadyForQuery with
-// status. In a failed block they have the values before the block, or at its last savepoint.
+// TakeReports returns the Sluice-local settings that the client must be sent, as ParameterStatus, before a
+// ReadyForQuery with status. In a failed block they have the values before the block, or at its last savepoint.
 func (c *Client) TakeReports(status byte) (news []Param) {
 	if status == 'E' && c.before != nil { // however the block failed
 		c.saveReported()
@@ -385,7 +385,7 @@ func (c *Client) TakeReports(status byte) (news []Param) {
 	return news
 }
 
-// IsReportedLocal reports whether a setting is local and TakeReports reports its changes.
+// IsReportedLocal reports whether a setting is Sluice-local and TakeReports reports its changes.
 func (c *Client) IsReportedLocal(name string) bool {
 	return slices.Contains(reportedLocal[:], name) && c.IsLocal(name)
 }

@@ -27,7 +27,7 @@ type Reports struct {
 // Param is one parameter with its name in the server's spelling, its name in lower case, and its value.
 type Param struct{ Name, Lower, Value string }
 
-// NewReports returns the Reports of a map from names to values. From then holds the map, for comparison.
+// NewReports returns the Reports of a map from names to values. Their field From has the map, for comparison.
 func NewReports(from map[string]string) *Reports {
 	r := &Reports{From: from}
 	for _, name := range slices.Sorted(maps.Keys(from)) {

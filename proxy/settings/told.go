@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the values of carried settings as a server shows them. Sluice answers set_config with the value, while
-// the server gets a SET.
+// This file has the values of carried settings (those that backends get) as a server shows them. Sluice answers
+// set_config with the value, while the server gets a SET.
 
 // SetConfigResult returns the value that set_config returns when it sets a server's setting to value. For a value that
 // PostgreSQL would refuse, the error is PostgreSQL's, with the client's spelling of the name. If the server's form of

@@ -34,14 +34,13 @@ type Values struct {
 	SQL map[string]string
 	// Parsing has hashes of the values that affect the parsing of a statement, because the server folds literals at Parse.
 	Parsing ParsingHashes
-	// Shown maps a setting's name to its value in a server's spelling, as far as it is known. Shown also has local
-	// settings.
+	// Shown maps a setting's name to its value in a server's spelling, if known. Shown also has Sluice-local settings.
 	Shown map[string]string
-	// StartupLocal has the values of local settings in a client's startup, by name.
+	// StartupLocal has the values of Sluice-local settings in a client's startup, by name.
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
-	// local has the local settings of StartupLocal in parsed form. local is nil until it is needed.
+	// local has the settings of StartupLocal in parsed form. It is nil until it is needed.
 	local atomic.Pointer[localValues]
 	// Reading says how texts are read under the client_encoding in SQL. Recodes says that SQL has a client_encoding.
 	Reading rewrite.ReadingMode
@@ -208,8 +207,9 @@ func (s *Values) Equal(o *Values) bool {
 	return s == o || maps.Equal(s.SQL, o.SQL)
 }
 
-// DiffSQL returns the SQL that changes a backend's settings from from to to, in a fixed order. RESETs come first,
-// because a RESET may affect other settings. A value that the server would merge with its old value is reset too.
+// DiffSQL returns the SQL that replaces a backend's settings (from) by others (to), in a fixed order. RESETs come
+// first, because a RESET may affect other settings. A value that the server would merge with its old value is reset
+// too.
 func DiffSQL(from, to *Values) string {
 	var b strings.Builder
 	for _, name := range OrderByRole(from.SQL, -1) {

@@ -286,7 +286,7 @@ func (g *clientHandshake) beginStartup(packet []byte) (*Client, error) {
 }
 
 // checkReplication removes a parameter `replication` that requests no replication. checkReplication refuses other
-// values, unless replication is allowed. The server then decides.
+// values, unless replication is allowed: in that case the server decides.
 func (g *clientHandshake) checkReplication(params map[string]string) error {
 	value, asked := params["replication"]
 	if !asked || g.replication {

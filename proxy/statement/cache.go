@@ -66,9 +66,9 @@ func (c *Cache) Lookup(scratch *[]byte, sql, oids []byte, parsing settings.Parsi
 	return c.find(key)
 }
 
-// Template returns the template of a text from the cache, or makes one. plan is the text's plan by the schema snapshot
-// with the number names and the planner with the number by, or nil if all planners make the same plan. scratch is a
-// buffer for the cache key. If the template is not cached, only the caller uses it.
+// Template returns the template of a text from the cache, or makes one. plan is the text's plan, or nil if all
+// planners make the same plan. names is the number of the schema snapshot, and by that of the planner, by which it
+// was made. scratch is a buffer for the cache key. If the template is not cached, only the caller uses it.
 func (c *Cache) Template(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *Template {
 	if t := c.Lookup(scratch, sql, oids, parsing, names, by); t != nil {
 		return t

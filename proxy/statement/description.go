@@ -13,7 +13,7 @@ import (
 // (2).
 const columnSize, columnType, columnFormat = 18, 6, 16
 
-// Description is the server's answer to a Describe. Sessions share it. Only the field seen changes.
+// Description is the server's answer to a Describe. Sessions share it. Only the field Seen changes.
 type Description struct {
 	Epoch uint64
 	// Seen is when the server last returned this description, or bound a statement with it, in nanoseconds since the

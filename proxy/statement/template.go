@@ -26,18 +26,18 @@ type Template struct {
 	// PlannerNumber is the number of the planner that the plan depends on (Planner.ForOptions). 0 is the configuration's
 	// planner, or means that all planners make the same plan.
 	PlannerNumber uint64
-	// Unshared means that only one client uses the template. SharedForm is then the shared template of the same text, or
-	// nil. See reuseParsedStatement and unparsedTemplate.
+	// Unshared means that only one client uses the template. In that case SharedForm is the shared template of the same
+	// text, or nil. See reuseParsedStatement and unparsedTemplate.
 	Unshared      bool
 	SharedForm    *Template
 	OptsOut       bool // a comment in the text asks for no replay
 	Inserts       bool // it may be an INSERT ... RETURNING
 	MayShowTxTime bool // may return now() or the like, the time of its transaction
-	// Split is set in the template for the two-statement form of a query (FOR UPDATE on a join). The answer for the client
-	// comes from its prepared statement. splitForm, in the original template, is that form's template, once made.
+	// Split is set in the template of a query that Sluice sends as two (FOR UPDATE on a join). The client gets the
+	// answer of this template's statement. splitForm, in the original template, is the template with Split, once made.
 	Split     *rewrite.SplitQuery
 	splitForm atomic.Pointer[Template]
-	// unsplitForm, in a template with split, is the template of the client's own text. The cost includes both texts.
+	// unsplitForm, in a template with Split, is the template of the client's own text. The cost includes both texts.
 	unsplitForm *Template
 	// Accepted is 1 plus the schema epoch in which a backend last accepted the text, or 0 if no backend has.
 	Accepted atomic.Uint64

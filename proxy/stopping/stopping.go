@@ -23,12 +23,12 @@ type Statement struct {
 type Action uint8
 
 const (
-	// AwaitServer means that the server has stopped the statement, and that the client still reads earlier rows. The grace
-	// of the cancel begins again.
+	// AwaitServer means that the server has stopped the statement, and that the client still reads earlier rows. The
+	// session waits for another CancelGrace.
 	AwaitServer Action = iota
 	// LetRun means that the statement runs to its end, since its outcome would be unknown or its backend is not given up.
 	LetRun
-	// EndAfterRow means that the turn ends after the current row, if the row's rest arrives within another grace.
+	// EndAfterRow means that the turn ends after the current row, or by Discard if its rest does not arrive in time.
 	EndAfterRow
 	// Discard means that the session discards its backend at once.
 	Discard

@@ -65,8 +65,8 @@ func (r *textReader) isAtEnd() bool { return !r.bad && len(r.rest) == 0 }
 // daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// readDate consumes year, month and day. The result of is a function that returns the day for an era. The text has the
-// era at its end, so the era is read later. Years are as written: 1 BC precedes 1.
+// readDate consumes year, month and day. It returns a function, of, that returns the day for an era, because the
+// text has the era at its end. Years are as written: 1 BC precedes 1.
 func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.readNumber(4, 7)
 	r.expect('-')
@@ -114,8 +114,8 @@ func (r *textReader) readEra() (beforeChrist bool) {
 	return false
 }
 
-// readClock consumes a time: hours, which have two to digits digits, minutes and seconds. rest is the minutes and
-// seconds in microseconds.
+// readClock consumes a time: hours (two digits, or more up to the number digits), minutes and seconds. rest is the
+// minutes and seconds in microseconds.
 func (r *textReader) readClock(digits int) (hours, rest int64) {
 	hours = r.readNumber(2, digits)
 	r.expect(':')
@@ -270,7 +270,7 @@ const (
 	restMicros = math.MaxInt64 % (3600 * second)
 )
 
-// parseIntervalTime parses the time in an interval's text, with its sign. micros is its length.
+// parseIntervalTime parses the time of day in an interval's text, with its sign, into microseconds.
 func parseIntervalTime(text []byte) (micros int64, ok bool) {
 	r := textReader{rest: text}
 	negative := r.accept('-')

@@ -23,7 +23,7 @@ type Cursor struct {
 	Fixed bool
 	// MissesRows means that rows were read before the cursor was stored. These rows are missing here.
 	MissesRows bool
-	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible then.
+	// Failed means that a FETCH of the cursor has failed. As in PostgreSQL, only CLOSE is possible after that.
 	Failed bool
 
 	// ExactFloats means that the server sent floats with all their digits (extra_float_digits). Without ExactFloats,
@@ -110,7 +110,7 @@ func (c *Cursor) Drop() {
 	c.refundAll()
 }
 
-// ExceedsQuota reports whether the cursor's rows exceeded the bound on bytes. The cursor has no rows then.
+// ExceedsQuota reports whether the cursor's rows exceeded the bound on bytes. If so, the cursor has no rows.
 func (c *Cursor) ExceedsQuota() bool { return c.over }
 
 // EndTransaction records the end of a transaction, or of a part of it, and reports whether the cursor remains. Later

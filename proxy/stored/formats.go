@@ -121,8 +121,8 @@ func (f Formats) forColumn(i int) uint16 {
 	return binary.BigEndian.Uint16(f)
 }
 
-// CanConvert reports whether rows that arrived in the formats came can be returned in other formats. A value in the
-// binary format cannot be converted.
+// CanConvert reports whether rows that arrived in some formats (came) can be returned in other formats. A value in
+// the binary format cannot be converted.
 func (c Columns) CanConvert(came, formats Formats) bool {
 	for i := range c {
 		if from, to := came.forColumn(i), formats.forColumn(i); from != to && (from != 0 || binaryEncoders[c[i].oid] == nil) {
@@ -151,8 +151,8 @@ func (c Columns) RowDescription(desc []byte, formats Formats) []byte {
 	return desc
 }
 
-// FormatRows returns the rows that a FETCH has passed, in order, converted from the formats came to other formats. ok
-// is false if a value has no binary form, because its text is not in its type's default form.
+// FormatRows returns the rows that a FETCH has passed, in order, converted from the formats in came to those in
+// formats. ok is false if a value has no binary form, because its text is not in its type's default form.
 func (r *Rows) FormatRows(f RowRange, columns Columns, came, formats Formats) (all []byte, ok bool) {
 	same := bytes.Equal(came, formats)
 	if same && !f.backward {
@@ -173,8 +173,8 @@ func (r *Rows) FormatRows(f RowRange, columns Columns, came, formats Formats) (a
 	return all, true
 }
 
-// appendConverted appends a row, converted from the formats came to other formats. ok is false if a value cannot be
-// converted.
+// appendConverted appends a row, converted from the formats in came to those in formats. ok is false if a value
+// cannot be converted.
 func (c Columns) appendConverted(dst, row []byte, came, formats Formats) (out []byte, ok bool) {
 	start := len(dst)
 	dst = append(dst, row[:wire.HeaderLen+2]...)

@@ -73,8 +73,8 @@ type RowRange struct {
 // Len returns the number of rows that were passed.
 func (f RowRange) Len() int { return f.to - f.from }
 
-// Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that were passed. ok is false if a forward-only
-// cursor would move back. The cursor then stays at the place where the backward move was detected.
+// Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that were passed. ok is false if a
+// forward-only cursor would move back. In that case it stays at the place where the backward move was detected.
 func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f RowRange, ok bool) {
 	switch direction {
 	case rewrite.CursorAbsolute:

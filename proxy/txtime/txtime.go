@@ -26,8 +26,8 @@ type Time struct {
 	// Instant is the transaction's time as a timestamptz, or empty if no column has shown it. Any other value can be
 	// derived from Instant (values.DefaultAtInstant).
 	Instant Value
-	// Committed means that the time belongs to parts of the block which have committed. A clock read in a function,
-	// view or DDL then shows another time, and is not refused. An EXECUTE is refused.
+	// Committed means that the time belongs to parts of the block which have committed. If so, Sluice does not refuse a
+	// clock read in a function, view or DDL, which shows another time. It refuses an EXECUTE.
 	Committed bool
 
 	values map[Key]Value
@@ -102,7 +102,7 @@ func (v Value) merge(w Value) Value {
 	return w
 }
 
-// Knows reports whether the value of a column of the kind is known under some settings.
+// Knows reports whether, under some settings, the time is known as a value of a column of the given kind.
 func (t *Time) Knows(kind string) bool {
 	if t.Instant.Bytes != nil {
 		return true
@@ -172,8 +172,8 @@ func (t *Time) fixStatement(p *rewrite.Planner, sql string, names *schema.NameRe
 	return text, ok
 }
 
-// Writer returns a function that writes the value of a column of a kind, under the settings under. The function sets ok
-// to false if the value is unknown under these settings, or write returns "".
+// Writer returns a function that writes the value of a column of a kind, under the settings with the key under. The
+// function sets ok to false if the value is unknown under these settings, or write returns "".
 func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kind string) string {
 	return func(kind string) (text string) {
 		if v := t.values[Key{kind, under}]; v.Bytes != nil {

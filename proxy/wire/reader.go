@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 )
 
-// ErrMalformed is the error for a frame that cannot exist. The boundaries of further frames are then unknown.
+// ErrMalformed is the error for a frame that cannot exist, after which the boundaries of further frames are unknown.
 var ErrMalformed = errors.New("malformed frame")
 
 // Reader reads frames from a connection, for the goroutine that owns the Reader. The Reader holds a buffer only while

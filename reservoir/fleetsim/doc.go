@@ -22,6 +22,6 @@
 // item, and so does a refused write. The table's clock shows whole seconds and differs from the sidecars' clocks by up
 // to a second.
 //
-// The cluster takes 100 connections per second and 1,000 at once. The cluster refuses no connection, but counts those
-// above. A dial takes 50 ms.
+// The cluster takes 100 connections per second and 1,000 at once. The cluster refuses no connection, but counts the
+// connections above these limits. A dial takes 50 ms.
 package fleetsim

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice adds a column with a DEFAULT in steps. The column has a temporary name until all rows have the default.
+// Sluice adds a column with a DEFAULT in several statements. It has a temporary name until all rows have the default.
 
 // AddColumnDefaultKey is the configuration key that enables Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
@@ -131,7 +131,7 @@ func isTimelessConstant(m parse.TreeNode) bool {
 	return m.Is("A_Const") && !m.Flag("isnull") && !parse.ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
 }
 
-// verifiesSteps reports whether the steps of the ADD COLUMN have the type and the default of the client's statement.
+// verifiesSteps reports whether the statements that add the column give it the client's type and default.
 func (a *Alteration) verifiesSteps() bool {
 	if a.Own != nil {
 		return a.verifiesSerialSteps()
@@ -165,8 +165,8 @@ func (a *Alteration) verifiesSteps() bool {
 // maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of TemporaryName.
 const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix is part of a column's temporary name, before a hash of its type, default and constraints. By the hash a
-// repeated statement finds the column of an interrupted one.
+// addingSuffix is part of a column's temporary name. A hash of the column's type, default and constraints follows
+// it. By this hash a repeated statement finds the column of an interrupted one.
 const addingSuffix = "__adding_"
 
 // TemporaryName returns the temporary name that an added column has until all rows have the default.

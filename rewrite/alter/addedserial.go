@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TABLE ... ADD COLUMN of a serial or identity column is carried out like that of a column with a DEFAULT
-// (addeddefault.go). The default draws from a sequence that the column owns.
+// Sluice carries out an ADD COLUMN of a serial or identity column like one with a DEFAULT (addeddefault.go). The
+// default draws from a sequence that the column owns.
 
 // completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT.
 // completeAddSerial returns nil if Sluice cannot carry the command out.
@@ -128,8 +128,8 @@ func (a *Alteration) WithSequence(name string) *Alteration {
 // TableSQL returns the name of the altered table as SQL, as the statement writes the name.
 func (a *Alteration) TableSQL() string { return a.table }
 
-// AddPrecision adds digits, a precision, to a column type numeric without one. AddPrecision reports whether the type
-// was such. The caller changes Text.
+// AddPrecision adds digits, a precision, to a column of type numeric without one. AddPrecision reports whether the
+// column has that type. The caller changes Text.
 func (a *Alteration) AddPrecision(digits string) bool {
 	if !parse.IsType(a.kind, "numeric") {
 		return false

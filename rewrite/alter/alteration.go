@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first sends
-// the statement as it is, because a newer cluster may take it. After a refusal Sluice carries it out in steps.
+// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first
+// sends the statement unchanged, for a newer cluster. After a refusal Sluice sends several statements instead.
 
 // Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or adds
 // a column with a DEFAULT. A change to the type that the column already has needs no step.
@@ -80,10 +80,10 @@ func (d *Draft) PlanColumn() {
 	}
 }
 
-// TextAndTag implements Steps.
+// TextAndTag implements Steps: it returns the client's ALTER TABLE and its command tag.
 func (a *Alteration) TextAndTag() (text, tag string) { return a.Text, "ALTER TABLE" }
 
-// Bytes implements Steps.
+// Bytes implements Steps: it estimates the memory of the plan in bytes.
 func (a *Alteration) Bytes(source int) int {
 	n := int(unsafe.Sizeof(*a)) + 2*len(a.Text) + len(a.Table) + source
 	if a.Held != nil {
@@ -92,7 +92,7 @@ func (a *Alteration) Bytes(source int) int {
 	return n
 }
 
-// aloneHint begins the hint for a statement that Sluice carries out where it is alone, before the configuration key.
+// aloneHint begins the hint for a statement that Sluice would carry out if it were alone. A configuration key follows.
 const aloneHint = "Send the statement alone outside of a transaction: it is then carried out ("
 
 // parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because the

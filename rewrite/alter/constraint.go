@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice carries the
-// statement out in steps, each in its own transaction (constraintsteps.go).
+// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice runs several
+// statements instead, each in its own transaction (constraintsteps.go).
 
 // AddedConstraints is an ALTER TABLE whose commands add constraints and columns.
 type AddedConstraints struct {
@@ -32,7 +32,7 @@ type AddedConstraints struct {
 // AddedColumn is a new column without its constraints. Add and Drop are the statements that add and drop it.
 type AddedColumn struct{ Name, Add, Drop string }
 
-// ConstraintKind is the kind of a constraint.
+// ConstraintKind says which constraint an ALTER TABLE adds: UNIQUE, FOREIGN KEY, CHECK or NOT NULL.
 type ConstraintKind uint8
 
 const (
@@ -68,8 +68,8 @@ const (
 	SetNotNullKey    = "ddl.set_not_null"
 )
 
-// PlanConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of the
-// text. Otherwise, and with mapped columns, the hint lists the steps.
+// PlanConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of
+// the text. Otherwise, and with mapped columns (bytea stored as text), a hint lists statements to use instead.
 func (d *Draft) PlanConstraints() {
 	if !d.Rules.Dialect || !d.Rules.Constraints {
 		return

@@ -188,10 +188,10 @@ func (c *AddedConstraints) stepStatements() (steps []string) {
 	return steps
 }
 
-// TextAndTag implements Steps.
+// TextAndTag implements Steps: it returns the client's ALTER TABLE and its command tag.
 func (c *AddedConstraints) TextAndTag() (text, tag string) { return c.Text, "ALTER TABLE" }
 
-// Bytes implements Steps.
+// Bytes implements Steps: it estimates the memory of the plan in bytes.
 func (c *AddedConstraints) Bytes(source int) int {
 	n := int(unsafe.Sizeof(*c)) + len(c.Text) + len(c.Table) + source
 	for _, column := range c.Columns {

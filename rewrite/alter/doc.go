@@ -1,8 +1,8 @@
 // Package alter plans ALTER TABLE and statements about enumerations that DSQL refuses.
 //
-// Package rewrite makes a Draft of a statement, and applies rules to the Draft: exported methods without parameters and
-// results (draft.go). A rule edits the client's statement, or sets Steps, a plan of statements that package proxy sends
-// one by one.
+// Package rewrite makes a Draft of a statement, and applies rules to the Draft: exported methods without parameters
+// and results (draft.go). A rule edits the client's statement, or sets Steps, a plan of several statements that
+// package proxy sends instead.
 //
 // Files: addednull.go edits statements that have an equal form on DSQL. alteration.go describes an ALTER TABLE of one
 // column: a column with a DEFAULT (addeddefault.go) or with a sequence (addedserial.go, sequence.go), and a change of

@@ -27,10 +27,10 @@ type Draft struct {
 	Meant    parse.TreeChanges
 	Findings []finding.Finding
 	Hint     string // the hint for the server's refusal of the statement
-	// Steps is the plan of a statement that Sluice carries out in steps, otherwise nil.
+	// Steps is the plan of the statements that Sluice runs instead of the client's statement, or nil for none.
 	Steps Steps
-	// ReplacementTag and Warning are for a statement that another one replaces: the client's command tag, and the
-	// notice before the tag.
+	// ReplacementTag and Warning are for a statement that another statement replaces: the client's command tag, and
+	// the notice before the tag.
 	ReplacementTag string
 	Warning        *Notice
 }
@@ -57,7 +57,7 @@ type Steps interface {
 // statementText returns the text of the statement.
 func (d *Draft) statementText() string { return string(d.Text[d.Start:d.End]) }
 
-// tokens returns the tokens of the statement.
+// tokens returns the SQL tokens of the statement, from Start to End in Text.
 func (d *Draft) tokens() parse.TokenList {
 	return d.Tokens.StatementTokens(d.Text, d.Start, d.End)
 }

@@ -56,10 +56,10 @@ func (d *Draft) AddEnumValue() {
 	d.addFinding(finding.Handled(finding.UserType, finding.Rewritten, finding.Info, "carried out in two transactions: the domain gets a CHECK with the value, and loses the one without", d.Start))
 }
 
-// TextAndTag implements Steps.
+// TextAndTag implements Steps: it returns the client's ALTER TYPE and its command tag.
 func (e *EnumValueAddition) TextAndTag() (text, tag string) { return e.Text, "ALTER TYPE" }
 
-// Bytes implements Steps.
+// Bytes implements Steps: it estimates the memory of the plan in bytes.
 func (e *EnumValueAddition) Bytes(int) int {
 	return int(unsafe.Sizeof(*e)) + len(e.Text) + len(e.Type) + len(e.Value) + len(e.Neighbour)
 }
@@ -137,7 +137,7 @@ func (d *DomainCheck) NextName() string {
 }
 
 // NewestDomainCheck returns a domain's CHECK with the highest number, and the others. follows is false if the others
-// are not its predecessors. A predecessor may have a value that newest lacks, because two sessions added one at once.
+// are not its predecessors. A predecessor may have a value that newest lacks, if two sessions added values at once.
 func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*DomainCheck, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainCheck) int { return cmp.Compare(a.number, b.number) })

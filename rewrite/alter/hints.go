@@ -23,12 +23,12 @@ func (a *Alteration) notNullStatements(column, name string) string {
 // eachAlone introduces a list of statements in a hint about an ALTER TABLE.
 const eachAlone = "each in a transaction of its own: "
 
-// addHint returns the hint with the statements that add the column in steps, and the key that has Sluice send them.
+// addHint returns the hint with the statements that add the column, and the key with which Sluice runs them.
 func (a *Alteration) addHint() string {
 	return a.AddStepsHint() + " Or set " + AddColumnDefaultKey + " to " + BackfillPolicy + ": Sluice then does so."
 }
 
-// AddStepsHint returns the hint with the statements that add the column in steps.
+// AddStepsHint returns the hint with the statements that a person can run to add the column.
 func (a *Alteration) AddStepsHint() string {
 	if a.Own != nil {
 		return finding.Sentence(finding.Remedy(finding.AddSerial))
@@ -84,7 +84,7 @@ func listsEqual(a, b parse.TreeNode, field string) bool {
 	return true
 }
 
-// RebuildHint returns the hint with the statements that change the column's type in steps.
+// RebuildHint returns the hint with the statements that a person can run to change the column's type.
 func (a *Alteration) RebuildHint(facts ColumnFacts) string {
 	if facts.InKey {
 		return fmt.Sprintf("The column is in the primary key, and cannot be dropped. Make the table anew while nothing writes to it, "+eachAlone+

@@ -33,7 +33,7 @@ func (d *Draft) planRetype(a *Alteration) {
 	d.addFinding(finding.Handled(finding.AlterType, finding.Rewritten, finding.Warning, "carried out in several transactions: a column of the type takes the other's place, and becomes the table's last", d.Start))
 }
 
-// isRetypable reports whether Sluice's steps give the column the client's type, and the temporary names fit.
+// isRetypable reports whether the copied column would get the client's type, and the temporary names fit.
 func (a *Alteration) isRetypable() bool {
 	if len(a.Column) > parse.MaxName-apartSuffix-3 {
 		return false
@@ -212,9 +212,9 @@ func indexColumnsSQL(keys, including []string) string {
 	return sql
 }
 
-// CopiedConstraint returns the statement that adds a CHECK or FOREIGN KEY to the new column. shown is the old column's
-// constraint as the catalog shows it, and from the old column's current name. The result is nil if the constraint
-// cannot be converted.
+// CopiedConstraint returns the statement that adds a CHECK or FOREIGN KEY to the new column. shown is the old
+// column's constraint as the catalog shows it, and from is the old column's current name. The result is nil if the
+// constraint cannot be converted.
 func (r *ColumnTypeChange) CopiedConstraint(shown, from, name string) *AddedConstraints {
 	parsed, ok := r.parseConstraint(shown, name)
 	if !ok {
@@ -319,7 +319,7 @@ var retypeFamilies = [][]string{
 	{"int2", "int4", "int8", "numeric", "float4", "float8"},
 }
 
-// CanRetype reports whether values of type from can be converted to type to. from and to are names of pg_type.
+// CanRetype reports whether Sluice can convert values of one type to another. from and to are names of pg_type.
 func CanRetype(from, to string) bool {
 	return slices.ContainsFunc(retypeFamilies, func(family []string) bool { return slices.Contains(family, from) && slices.Contains(family, to) })
 }

@@ -28,7 +28,7 @@ type IndexCopy struct {
 }
 
 // CopyIndex returns the index over the new column that corresponds to an index of the old one. shown is the index as
-// the catalog shows it, and from the old column's current name. The result is nil if DSQL cannot have the index.
+// the catalog shows it, and from is the old column's current name. The result is nil if DSQL cannot have the index.
 func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
 	if !fitsParser(shown) {
 		return nil

@@ -52,7 +52,7 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 			d.convertToDigits(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
-		// If the column's name is taken, the name on the server makes the server refuse the command.
+		// The new column also gets its name on the server. So the server refuses the command if the name is taken.
 		if name := cmd.Child("def").Text("colname"); t.IsMapped(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnNameToken(i), physicalName(name))
 		}
@@ -79,8 +79,8 @@ func (d *ddlMapper) refuseCheckChange(t *MappedTable, constraint string) {
 	}
 }
 
-// renameColumn rewrites ALTER TABLE ... RENAME COLUMN of a mapped column. The server refuses a new name that another
-// column has.
+// renameColumn rewrites ALTER TABLE ... RENAME COLUMN of a mapped column (bytea stored as text). The server refuses
+// a new name that another column has.
 func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
 		if rel := d.findRelation(node.Child("relation")); rel != nil {
@@ -112,10 +112,10 @@ func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	}
 }
 
-// tooLongName is the reason why a mapped column cannot have a name.
+// tooLongName is the reason why a mapped column (bytea stored as text) cannot have a name.
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
-// commentOnColumn rewrites COMMENT ON COLUMN of a mapped column.
+// commentOnColumn rewrites COMMENT ON COLUMN of a mapped column (bytea stored as text).
 func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_COLUMN {
 		return
@@ -138,7 +138,7 @@ func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	d.rewriteName(column, "sval", d.statementTokens().AfterQualifiedName(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
 }
 
-// grantColumns rewrites GRANT and REVOKE of privileges on mapped columns.
+// grantColumns rewrites GRANT and REVOKE of privileges on mapped columns (bytea stored as text).
 func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
@@ -181,7 +181,7 @@ func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	}
 }
 
-// analyzeColumns rewrites an ANALYZE that names mapped columns.
+// analyzeColumns rewrites an ANALYZE that names mapped columns (bytea stored as text).
 func (d *ddlMapper) analyzeColumns(node parse.TreeNode) {
 	ph := d.statementTokens()
 	for target := range node.List("rels") {

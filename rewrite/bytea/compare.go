@@ -28,7 +28,7 @@ type operand struct {
 	first, last int        // the tokens of a digitValue or digitArray
 }
 
-// operandForm is the change of an operand.
+// operandForm says how an operand is rewritten, so that hexadecimal digits are compared.
 type operandForm int
 
 const (
@@ -156,7 +156,7 @@ func (p *comparisonPlanner) planIn(buffer []operand, s *scope, left, list parse.
 	return p.planItems(buffer, s, column, items, p.spans.itemSpans(at+1, len(items)))
 }
 
-// planItems plans a comparison of a mapped column with each item of a list.
+// planItems plans a comparison of a mapped column (bytea stored as text) with each item of a list.
 func (p *comparisonPlanner) planItems(buffer []operand, s *scope, column operand, items []parse.TreeNode, spans [][2]int) []operand {
 	if spans == nil || !p.params.keepsParamTypes(s, items, allTrue(len(items))) {
 		return nil
@@ -168,7 +168,7 @@ func (p *comparisonPlanner) planItems(buffer []operand, s *scope, column operand
 	return operands
 }
 
-// planRowIn plans an IN or NOT IN of a row that contains a mapped column.
+// planRowIn plans an IN or NOT IN of a row that contains a mapped column (bytea stored as text).
 func (p *comparisonPlanner) planRowIn(s *scope, left parse.TreeNode, items []parse.TreeNode) []operand {
 	var rows []parse.TreeNode
 	for _, n := range items {
@@ -185,7 +185,7 @@ func (p *comparisonPlanner) planRowIn(s *scope, left parse.TreeNode, items []par
 	return nil
 }
 
-// planBetween plans a BETWEEN of a mapped column. at is the token BETWEEN.
+// planBetween plans a BETWEEN of a mapped column (bytea stored as text). at is the token BETWEEN.
 func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.TreeNode, bounds []parse.TreeNode, at int) []operand {
 	column, ok := p.mappedOperand(s, left)
 	if !ok || len(bounds) != 2 {
@@ -208,8 +208,8 @@ func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.T
 	return append(buffer, column, operand{node: bounds[0], first: at + 1, last: low}, operand{node: bounds[1], first: low + 2, last: high})
 }
 
-// planArray plans a comparison of a mapped column with ANY or ALL of an array. open is the parenthesis around the
-// array.
+// planArray plans a comparison of a mapped column (bytea stored as text) with ANY or ALL of an array. open is the
+// parenthesis around the array.
 func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right parse.TreeNode, open int) []operand {
 	column, ok := p.mappedOperand(s, left)
 	if !ok || !p.spans.IsPunct(open, '(') || p.spans.matchingParen(open) < 0 {

@@ -102,8 +102,8 @@ func constantKey(node parse.TreeNode) string {
 	return "'" + node.Child("sval").Text("sval")
 }
 
-// isUnreferencedConstant reports whether a result column is a constant or parameter that is written to a mapped column.
-// No clause of the query may refer to the result column. before is the number of result columns before it.
+// isUnreferencedConstant reports whether a result column is a constant or parameter that is written to a mapped bytea
+// column. No clause of the query may refer to the result column. before is the number of result columns before it.
 func (c *constantRefs) isUnreferencedConstant(s *scope, query, value parse.TreeNode, before int, name string) bool {
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
 		return false

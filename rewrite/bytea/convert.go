@@ -2,8 +2,8 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand
-// of another type than bytea is an error, as for a bytea column.
+// Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand that
+// is not bytea is an error, as for a bytea column.
 type Conversion struct {
 	// toHex is the SQL before and after a bytea operand that converts the operand to hexadecimal digits. toBytea is the
 	// SQL before and after digits that converts the digits to bytea.

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ddlMapper rewrites one statement that changes the schema, for tables with mapped columns.
+// ddlMapper rewrites one statement that changes the schema, for tables with mapped columns (bytea stored as text).
 type ddlMapper struct {
 	r          *Mapping
 	node       parse.TreeNode
@@ -14,11 +14,11 @@ type ddlMapper struct {
 	edits      []parse.Edit
 	meant      parse.TreeChanges
 	refusal    *RefusalError
-	// created are the tables with mapped columns that the current CREATE SCHEMA creates.
+	// created are the tables with mapped columns (bytea stored as text) that the current CREATE SCHEMA creates.
 	created map[string]bool
 }
 
-// mapDDL returns the form, for mapped columns, of a statement that changes the schema.
+// mapDDL returns the rewritten form of a statement that changes the schema of tables with mapped bytea columns.
 func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) RewrittenForm {
 	d := &ddlMapper{r: m, node: node, start: start, end: end, meant: parse.TreeChanges{}, created: map[string]bool{}}
 	d.mapStatement(node)

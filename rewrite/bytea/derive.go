@@ -19,8 +19,8 @@ type tableDeriver struct {
 }
 
 // useDerivedTables returns the draft of a statement whose mapped tables are derived tables, if the statement only
-// reads. The result is correct for every query, but no index over a mapped column can serve it. why is the reason for
-// the refusal of other statements.
+// reads. The result is correct for every query, but no index over a mapped column (bytea stored as text) can serve
+// it. why is the reason for the refusal of other statements.
 func (m *Mapping) useDerivedTables(node parse.TreeNode, start, end int, why string) *draft {
 	t := &tableDeriver{draft: m.newDraft(start, end), names: m.Names, by: m.By,
 		ctes: map[string]bool{}, aliases: map[string]bool{}, wholes: map[string]bool{}}
@@ -139,7 +139,7 @@ func (t *tableDeriver) deriveTablesIn(node parse.TreeNode) {
 	}
 }
 
-// deriveTable replaces one table of a query by a derived table, if the table has mapped columns.
+// deriveTable replaces one table of a query by a derived table, if the table has mapped bytea columns.
 func (t *tableDeriver) deriveTable(n, node parse.TreeNode) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""

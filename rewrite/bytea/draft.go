@@ -2,7 +2,7 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// draft is the form of one statement while it is made: the edits of its text and the changes that they mean.
+// draft is the rewritten form of one statement while it is made: edits of its text, and changes of its tree.
 type draft struct {
 	spanFinder
 	diagnostics

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// exprMapper rewrites expressions, and converts references to mapped columns and values for them.
+// exprMapper rewrites expressions, and converts references to mapped bytea columns and values for them.
 type exprMapper struct {
 	draft       *draft
 	by          *Conversion
@@ -14,7 +14,7 @@ type exprMapper struct {
 	comparisons comparisonPlanner
 	queries     subqueryMapper
 	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
-	// Such a statement is slow, but needs no first and last token of an operand.
+	// This is slow, but the first and last tokens of operands need not be found.
 	readAllAsBytea bool
 }
 
@@ -108,7 +108,7 @@ func (m *exprMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	}
 }
 
-// rewriteChildren rewrites, for mapped columns, the expressions in the fields of a node.
+// rewriteChildren rewrites the expressions in the fields of a node, for mapped columns (bytea stored as text).
 func (m *exprMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) {
@@ -192,7 +192,7 @@ func (m *exprMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
 	m.draft.meant.WrapInSample(n, by.byteaTree())
 }
 
-// renameRef replaces a mapped column's name in a reference by the name on the server.
+// renameRef replaces the name of a mapped column (bytea stored as text) in a reference by the name on the server.
 func (m *exprMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	if c.name == c.server {
 		return
@@ -244,7 +244,7 @@ func (m *exprMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	m.queries.rewriteQuery(query, s, wanted)
 }
 
-// wantedColumns reports which columns of a subquery an expression compares with mapped columns.
+// wantedColumns reports which columns of a subquery an expression compares with mapped bytea columns.
 func (m *exprMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
 	all := []parse.TreeNode{test}
 	if row := test.NodeContent(); row.Is("RowExpr") {

@@ -135,8 +135,8 @@ func (m *fromMapper) naturalJoinColumns(left, right columnView) (names []string)
 	return names
 }
 
-// mergedColumns returns the columns of a join that merges the columns using. A merged column must not be mapped, unless
-// both sides have the same name on the server. same maps column names to that name.
+// mergedColumns returns the columns of a join that merges the columns named in using. A merged column must not be
+// mapped, unless both sides have the same name on the server. same maps column names to that name.
 func (m *fromMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
 	var all, rest []itemColumn
@@ -159,8 +159,8 @@ func (m *fromMapper) mergedColumns(left, right columnView, using []string, same 
 	return append(all, rest...)
 }
 
-// rewriteUsing rewrites the names in JOIN USING that are mapped columns on both sides. rewriteUsing returns their names
-// on the server.
+// rewriteUsing rewrites the names in JOIN USING that are mapped columns (bytea stored as text) on both sides.
+// rewriteUsing returns their names on the server.
 func (m *fromMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
@@ -192,7 +192,7 @@ func (m *fromMapper) rewriteUsing(node parse.TreeNode, left, right columnView) m
 	return same
 }
 
-// soleMappedColumn returns the mapped column with a name, if no other column has the name.
+// soleMappedColumn returns the mapped column (bytea stored as text) with a name, if that name is unambiguous.
 func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	n := 0
 	for _, c := range v.columns {

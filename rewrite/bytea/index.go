@@ -2,7 +2,7 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// createIndex rewrites CREATE INDEX over mapped columns.
+// createIndex rewrites CREATE INDEX over mapped columns (bytea stored as text).
 func (d *ddlMapper) createIndex(index parse.TreeNode) {
 	rel := d.findRelation(index.Child("relation"))
 	if rel == nil || !rel.HasMapped() {

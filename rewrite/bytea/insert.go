@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rewriteInsert rewrites an INSERT for mapped columns, and returns its result columns.
+// rewriteInsert rewrites an INSERT for mapped columns (bytea stored as text), and returns its result columns.
 func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.from.addCTEs(s, node.Child("with_clause"))

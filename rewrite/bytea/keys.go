@@ -10,7 +10,7 @@ import (
 // bytes.
 type givenNames map[*byte]string
 
-// chooseConstraintNames chooses names for unnamed constraints over mapped columns, as PostgreSQL would for the
+// chooseConstraintNames chooses names for unnamed constraints over mapped bytea columns, as PostgreSQL would for the
 // clients' column names. Clients see the names in errors, and use them in ON CONFLICT ON CONSTRAINT.
 func (d *ddlMapper) chooseConstraintNames(t *MappedTable, create parse.TreeNode) givenNames {
 	given := givenNames{}
@@ -80,7 +80,7 @@ func deferralCodes(create parse.TreeNode) map[*byte]string {
 	return all
 }
 
-// nameConstraint chooses the name of a constraint, and records it in given if the constraint has a mapped
+// nameConstraint chooses the name of a constraint, and records it in given if the constraint has a mapped bytea
 // column.
 func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, keys []string, taken nameChooser, given givenNames) {
 	var columns []string
@@ -147,7 +147,7 @@ func (d *ddlMapper) renameKeyColumns(t *MappedTable, constraint parse.TreeNode) 
 	d.renameList(constraint, "including", ph.ClosingParen(open)+2, t.IsMapped)
 }
 
-// renameForeignKey renames the mapped columns of a FOREIGN KEY, on the referencing and the referenced side.
+// renameForeignKey renames the mapped bytea columns of a FOREIGN KEY, on the referencing and the referenced side.
 func (d *ddlMapper) renameForeignKey(t *MappedTable, constraint parse.TreeNode, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {

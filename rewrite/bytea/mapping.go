@@ -8,14 +8,14 @@ import (
 // ColumnsKey is the configuration key that sets Mapping.Columns.
 const ColumnsKey = "rewrite.bytea_columns"
 
-// MaxMapped is the maximum length in bytes of a mapped column's name for clients.
+// MaxMapped is the maximum length in bytes of a clients' name for a mapped column (bytea stored as text).
 const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
-// Mapping rewrites the statements of one text for tables with mapped columns.
+// Mapping rewrites the statements of one text for tables with mapped columns (bytea stored as text).
 type Mapping struct {
 	Names *schema.NameResolver // decide which columns are mapped
 	By    *Conversion
-	// Check means that new tables get a CHECK constraint for each mapped column.
+	// Check means that new tables get a CHECK constraint for each mapped column (bytea stored as text).
 	Check bool
 	// Columns lists "table.column" pairs that new tables map although no key contains the columns.
 	Columns []string
@@ -23,12 +23,12 @@ type Mapping struct {
 	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// RewrittenForm has the edits that rewrite a client's statement for mapped columns. The zero RewrittenForm leaves the
-// client's statement.
+// RewrittenForm has the edits that rewrite a client's statement for mapped columns (bytea stored as text). With the
+// zero RewrittenForm, the server gets the client's statement.
 type RewrittenForm struct {
-	// Maps means that the statement concerns mapped columns, so that the client's text must not be sent.
+	// Maps means that the statement concerns mapped bytea columns, so that the client's text must not be sent.
 	Maps bool
-	// Derived means that the statement reads derived tables, so that no index over a mapped column can serve it.
+	// Derived means that mapped tables became subqueries, so that no index over a mapped column serves the statement.
 	Derived bool
 	// Again means that the first form of the statement failed verification.
 	Again bool
@@ -38,15 +38,15 @@ type RewrittenForm struct {
 	Refusal *RefusalError
 }
 
-// RefusalError is an error for the client about a statement over mapped columns. Code is a SQLSTATE. Unsent means that
-// the server must not get the statement.
+// RefusalError is an error for the client about a statement over mapped columns (bytea stored as text). Code is a
+// SQLSTATE. Unsent means that the server must not get the statement.
 type RefusalError struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool
 }
 
-// MapStatement returns the form of a statement for mapped columns. node is the statement's tree, start and end are its
-// offsets in the text.
+// MapStatement returns the rewritten form of a statement for mapped columns (bytea stored as text). node is the
+// statement's tree, start and end are its offsets in the text.
 func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) RewrittenForm {
 	switch {
 	case m.namesMappedRowType(node):
@@ -57,7 +57,7 @@ func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) RewrittenFor
 	return m.mapDDL(node, start, end)
 }
 
-// namesMappedRowType reports whether a tree names the row type of a table with mapped columns.
+// namesMappedRowType reports whether a tree names the row type of a table with mapped columns (bytea stored as text).
 func (m *Mapping) namesMappedRowType(node parse.TreeNode) bool {
 	if node.Is("TypeName") && !node.Flag("pct_type") {
 		switch names := node.Names("names"); {
@@ -83,8 +83,8 @@ func (m *Mapping) namesMappedRowType(node parse.TreeNode) bool {
 var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
 
-// NewRefusalError returns the refusal of a statement over mapped columns that has no correct form. detail is the
-// reason.
+// NewRefusalError returns the refusal of a statement over mapped columns (bytea stored as text) without a correct
+// form. detail is the reason.
 func NewRefusalError(detail string) *RefusalError {
 	return &RefusalError{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,
 		Hint: "A bytea column of a key is stored as text (rewrite.bytea). Name the columns, qualified by their table, and write the statement in a simpler way."}

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// physicalName returns the name of a mapped column on the server.
+// physicalName returns the name of a mapped column (bytea stored as text) on the server.
 func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.ServerName() }
 
 // nameChooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names that
-// clients know. nameChooser considers only names in the statement. If another table has the name, the server refuses
-// the statement.
+// clients know. nameChooser avoids only names in the same statement. If another table has the name, the server
+// refuses the statement.
 type nameChooser struct {
 	taken  map[string]bool
 	passes map[string]int // the number of names that were tried, by the first of them

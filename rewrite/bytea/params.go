@@ -98,7 +98,7 @@ func (p *paramChecker) checkAssignedParamTypes(s *scope, target columnView, node
 	}
 }
 
-// isMappedTarget reports whether a column name means a mapped column of the target table.
+// isMappedTarget reports whether a column name means a mapped column (bytea stored as text) of the target table.
 func isMappedTarget(target columnView, name string) bool {
 	for _, c := range target.items[0].columns {
 		if c.name == name && c.mapped {
@@ -108,7 +108,7 @@ func isMappedTarget(target columnView, name string) bool {
 	return false
 }
 
-// visitTypedParams calls found for each parameter in an expression that may get another type than bytea there.
+// visitTypedParams calls found for each parameter to which an expression may give another type than bytea.
 func (p *paramChecker) visitTypedParams(s *scope, n parse.TreeNode, found func(number int)) {
 	node := n.NodeContent()
 	switch {

@@ -6,8 +6,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // the column c becomes decode(c, 'hex'). A value that is written to a mapped column or compared with one becomes
 // encode(value, 'hex'). Therefore the server's answers need no change.
 
-// queryMapper rewrites, for mapped columns, one statement that reads or writes rows. It has the parts of the rewriting,
-// each of which uses the parts before it.
+// queryMapper rewrites one statement that reads or writes rows, for mapped columns (bytea stored as text). It has
+// the parts of the rewriting, each of which uses the parts before it.
 type queryMapper struct {
 	by      *Conversion
 	draft   draft
@@ -40,8 +40,8 @@ func isQueryStatement(node parse.TreeNode) bool {
 	return false
 }
 
-// mapQuery returns the form, for mapped columns, of a statement that reads or writes rows. If columns cannot be
-// converted in place, the form uses derived tables.
+// mapQuery returns the rewritten form of a statement that reads or writes rows, for mapped columns (bytea stored as
+// text). If columns cannot be converted in place, the form reads mapped tables as subqueries.
 func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	if !m.namesMappedRelation(node) {
 		return RewrittenForm{}
@@ -60,9 +60,9 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	return RewrittenForm{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
 }
 
-// AlternativeForm returns another form, for mapped columns, of a statement that reads or writes rows: with all columns
-// read as bytea, or with derived tables. means verifies the text of a form. ok is false if no form passes, and for
-// other statements.
+// AlternativeForm returns another rewritten form, for mapped columns, of a statement that reads or writes rows. It
+// reads all columns as bytea, or mapped tables as subqueries. means verifies the text of a form. ok is false if no
+// form passes, and for other statements.
 func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made RewrittenForm, ok bool) {
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
 		return RewrittenForm{}, false
@@ -92,7 +92,7 @@ func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsB
 	return &q.draft
 }
 
-// namesMappedRelation reports whether a tree names a relation that has mapped columns, or may have them.
+// namesMappedRelation reports whether a tree names a relation that has mapped bytea columns, or may have them.
 func (m *Mapping) namesMappedRelation(node parse.TreeNode) bool {
 	if node.Shape == nil {
 		return false

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// columnResolver resolves the names of relations and columns. A name that means no certain column becomes a problem of
-// the statement.
+// columnResolver resolves the names of relations and columns. A name whose column is uncertain is recorded in the
+// statement's diagnostics.
 type columnResolver struct {
 	names    *schema.NameResolver
 	problems *diagnostics
@@ -66,7 +66,7 @@ func (r *columnResolver) bareMappedColumn(s *scope, n parse.TreeNode) (itemColum
 	return r.resolveColumn(s, ref)
 }
 
-// isMappedRef reports whether an expression is only a reference to a mapped column.
+// isMappedRef reports whether an expression is only a reference to a mapped column (bytea stored as text).
 func (r *columnResolver) isMappedRef(s *scope, n parse.TreeNode) bool {
 	_, ok := r.bareMappedColumn(s, n)
 	return ok

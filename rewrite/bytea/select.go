@@ -179,7 +179,7 @@ func (m *selectMapper) rewriteTargets(s *scope, node parse.TreeNode, field strin
 	return out, made
 }
 
-// addColumnAlias adds an alias to a result column whose name would come from a mapped column.
+// addColumnAlias adds an alias to a result column whose name would come from a mapped column (bytea stored as text).
 func (m *selectMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	var c itemColumn
 	switch {
@@ -296,7 +296,7 @@ func (m *selectMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []se
 }
 
 // replaceOutputRef replaces the name or number of a result column by the result column's expression, if that is a
-// mapped column.
+// mapped bytea column.
 func (m *selectMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return

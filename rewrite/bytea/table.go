@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// MappedTable is a new or existing table whose mapped columns and constraints are rewritten.
+// MappedTable is a new or existing table whose mapped columns (bytea stored as text) and constraints are rewritten.
 type MappedTable struct {
 	schema, name string
 	mapped       map[string]bool
@@ -116,7 +116,7 @@ func (m *Mapping) referencedColumns(t *MappedTable, constraint parse.TreeNode) [
 	return columns
 }
 
-// createTable rewrites a CREATE TABLE with mapped columns.
+// createTable rewrites a CREATE TABLE with mapped columns (bytea stored as text).
 func (d *ddlMapper) createTable(create parse.TreeNode) {
 	for element := range create.List("table_elts") {
 		if !element.Is("TableLikeClause") {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rewriteUpdate rewrites an UPDATE for mapped columns, and returns its result columns.
+// rewriteUpdate rewrites an UPDATE for mapped columns (bytea stored as text), and returns its result columns.
 func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.from.addCTEs(s, node.Child("with_clause"))
@@ -17,7 +17,7 @@ func (m *queryMapper) rewriteUpdate(node parse.TreeNode, outer *scope) queryColu
 	return m.rewriteWhereAndReturning(s, node)
 }
 
-// rewriteDelete rewrites a DELETE for mapped columns, and returns its result columns.
+// rewriteDelete rewrites a DELETE for mapped columns (bytea stored as text), and returns its result columns.
 func (m *queryMapper) rewriteDelete(node parse.TreeNode, outer *scope) queryColumns {
 	s := &scope{outer: outer}
 	m.from.addCTEs(s, node.Child("with_clause"))
@@ -93,7 +93,7 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 	}
 }
 
-// rewriteCopyTo rewrites a COPY TO. A table with mapped columns is replaced by a query of the table's columns.
+// rewriteCopyTo rewrites a COPY TO. A table with mapped bytea columns is replaced by a query of the table's columns.
 func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 	if query := node.Child("query"); query.Shape != nil {
 		m.rewriteStatement(query)

@@ -31,7 +31,7 @@ var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "seria
 
 func (r Rule) String() string { return ruleNames[r] }
 
-// Outcome says what Sluice does with the statement that a finding is about.
+// Outcome says what Sluice does with the statement for which a finding was made.
 type Outcome uint8
 
 const (

@@ -41,7 +41,7 @@ type PlacedFinding struct {
 	Status FindingStatus
 }
 
-// FileResult is the result of linting one file.
+// FileResult has what LintFile or FixFile found in one SQL file, and the fixed text.
 type FileResult struct {
 	Statements int
 	Findings   []PlacedFinding
@@ -81,7 +81,7 @@ func FixFile(l *rewrite.Linter, source SourceFile) (FileResult, error) {
 	return linted, nil
 }
 
-// statementsOf returns the statements of an SQL file.
+// statementsOf returns the texts of the statements in an SQL file.
 func statementsOf(source SourceFile) []string {
 	var all []string
 	for _, p := range source.splitParts() {
@@ -192,7 +192,7 @@ func (f *fixer) writeStatement(s parse.ScriptStatement, sent string, findings []
 	return f.added
 }
 
-// copyTo writes the unchanged text of the file up to the byte offset to.
+// copyTo writes the unchanged text of the file up to the given byte offset.
 func (f *fixer) copyTo(to int) {
 	f.out.WriteString(f.text[f.done:to])
 	f.done = to

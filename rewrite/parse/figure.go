@@ -72,7 +72,7 @@ func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 }
 
 // figureSublinkName returns the name that PostgreSQL gives to a subquery in an expression. The name may be that of a
-// mapped column.
+// mapped column (bytea stored as text).
 func figureSublinkName(node TreeNode) (string, TreeNode, int) {
 	switch SubLinkType(node.Integer("sub_link_type")) {
 	case EXISTS_SUBLINK:

@@ -33,7 +33,7 @@ func (in TreeChanges) changesOf(m TreeNode) []treeChange {
 	return in[&m.Wire[0]]
 }
 
-// FieldWithValue is a field of a node with its value.
+// FieldWithValue is the number of a node's field, and the value that the field has.
 type FieldWithValue struct {
 	Number protowire.Number
 	Value

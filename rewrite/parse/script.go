@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// ScriptStatement is one statement of a script.
+// ScriptStatement is one SQL statement of a script, with its place in the script.
 type ScriptStatement struct {
 	Line int // of its first byte, from 1
 	At   int // byte offset of it

@@ -49,8 +49,8 @@ func splitTable(table string) (schema, name string) {
 // relationNameScanner finds names of relations in the tokens of a text. Some of the names may not be relations.
 type relationNameScanner struct {
 	names *NameResolver
-	// awaits reports that a relation's name may come next. called reports that a parenthesis may follow the name, as in
-	// a call.
+	// awaits reports that a relation's name may come next. called reports that a name may be a function's, if a
+	// parenthesis follows.
 	awaits, called bool
 	// behind reports that the first token of the current statement was scanned.
 	behind bool
@@ -206,8 +206,8 @@ func (s *relationNameScanner) scanPunct(c byte) bool {
 	return false
 }
 
-// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns. MayMentionMapped
-// searches for the names as substrings. A nil slice is an unknown text, which may name any relation.
+// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns (bytea stored as text).
+// MayMentionMapped searches for the names as substrings. A nil slice is an unknown text, which may name any relation.
 func (n *NameResolver) MayMentionMapped(sql []byte) bool {
 	if n == nil || len(n.schema.mapped) == 0 {
 		return false
@@ -225,7 +225,7 @@ func (n *NameResolver) MayMentionMapped(sql []byte) bool {
 	return false
 }
 
-// MayMapAny reports whether one of a statement's tables may have mapped columns.
+// MayMapAny reports whether one of a statement's tables may have mapped columns (bytea stored as text).
 func (n *NameResolver) MayMapAny(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
 		r, known := n.FindRelation(splitTable(table))
@@ -233,8 +233,8 @@ func (n *NameResolver) MayMapAny(tables []string) bool {
 	})
 }
 
-// MayNameMapped reports whether one of a statement's tables has the name of a relation with mapped columns in any
-// schema.
+// MayNameMapped reports whether one of a statement's tables has the name of a relation with mapped bytea columns in
+// any schema.
 func (n *NameResolver) MayNameMapped(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)
@@ -254,5 +254,5 @@ func (n *NameResolver) MayBeChanged(tables, changed []string) bool {
 	})
 }
 
-// HasMapped reports whether any relation of the snapshot has mapped columns.
+// HasMapped reports whether any relation of the snapshot has mapped columns (bytea stored as text).
 func (n *NameResolver) HasMapped() bool { return len(n.schema.mapped) > 0 }

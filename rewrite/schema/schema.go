@@ -60,7 +60,7 @@ func (r *Relation) Column(name string) (Column, bool) {
 	return r.Columns[i], true
 }
 
-// HasMapped reports whether the relation has mapped columns.
+// HasMapped reports whether the relation has mapped columns (bytea stored as text).
 func (r *Relation) HasMapped() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Mapped })
 }
@@ -68,8 +68,8 @@ func (r *Relation) HasMapped() bool {
 // relationName is a relation's name with its schema.
 type relationName struct{ schema, name string }
 
-// Schema is an immutable snapshot of all relations of a server. A Schema includes relations without mapped columns,
-// because they decide what an unqualified name means.
+// Schema is an immutable snapshot of all relations of a server. A Schema includes relations without mapped columns
+// (bytea stored as text), because they decide what an unqualified name means.
 type Schema struct {
 	relations map[relationName]*Relation
 	mapped    map[string]bool // names, without schema, of relations with mapped columns
@@ -131,7 +131,7 @@ func (s *Schema) SameSequences(o *Schema) bool {
 	return maps.Equal(sequences(s), sequences(o))
 }
 
-// MappedRelations returns the relations with mapped columns, sorted by schema and name.
+// MappedRelations returns the relations with mapped columns (bytea stored as text), sorted by schema and name.
 func (s *Schema) MappedRelations() []*Relation {
 	var all []*Relation
 	for _, r := range s.relations {
@@ -257,7 +257,7 @@ func (n *NameResolver) MayConcernMapped(sql []byte) bool {
 	}
 }
 
-// tokenMayBeMapped reports whether a token shows that a text may concern mapped columns.
+// tokenMayBeMapped reports whether a token shows that a text may concern mapped columns (bytea stored as text).
 func (n *NameResolver) tokenMayBeMapped(kind parse.TokenKind, lexeme []byte) bool {
 	switch kind {
 	case parse.WordToken:

@@ -22,8 +22,8 @@ type FirstRunValues struct {
 	Value func(AnswerCell) string
 	// Clock means that Value also returns the times in the first answer.
 	Clock bool
-	// Knows reports whether the transaction's time is known in the form of a column's Time. A nil Knows means for none.
-	// Time returns SQL for that time.
+	// Knows reports whether the first run's transaction time is known in the form that a column's Time describes. A
+	// nil Knows returns false. Time returns SQL for that time.
 	Knows func(kind string) bool
 	Time  func(kind string) string
 }
@@ -135,8 +135,8 @@ func (in *Insertion) generatedItemEdits(g FirstRunValues) (edits []parse.Edit, s
 	return edits, system
 }
 
-// columnListEdits returns the edits that add columns to the INSERT's column list, and the text over after the list. A
-// missing list is created.
+// columnListEdits returns the edits that add columns to the INSERT's column list, and insert the text over after the
+// list. A missing list is created.
 func (in *Insertion) columnListEdits(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head
@@ -216,7 +216,7 @@ func containsDefault(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// TakesTxTime reports whether the statement gets the time of the repeated transaction's first run.
+// TakesTxTime reports whether the repeated statement gets the time of the transaction's first run.
 func (in *Insertion) TakesTxTime(g FirstRunValues) (gives bool) {
 	in.timeEdits(g, func(_, _ int, _ string, answered bool) string { gives = gives || !answered; return "" })
 	for i := range in.relation.Columns {

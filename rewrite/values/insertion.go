@@ -188,7 +188,7 @@ func (in *Insertion) readColumnList(node parse.TreeNode) bool {
 	return true
 }
 
-// readRows reads the rows of the INSERT.
+// readRows reads the items of each row in VALUES. It returns false if they are not found or do not fit the columns.
 func (in *Insertion) readRows(query parse.TreeNode) bool {
 	if query.Shape == nil {
 		in.Rows = 1

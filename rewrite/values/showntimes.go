@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A client that got the transaction's time may compare it with a later answer. The time can be taken from some answers
-// (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query it.
+// A client that got the transaction's time may compare it with a later answer. Sluice can take the time from some
+// answers (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query it.
 
 // MayUseTxTime reports whether a text may return or store its transaction's time. MayUseTxTime is a fast check for
 // every statement after a savepoint, with false positives.

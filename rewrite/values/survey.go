@@ -55,8 +55,8 @@ func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effec
 	return s
 }
 
-// onlyDefines reports whether a statement defines, renames, drops or empties objects without reading the clock. Only a
-// constant such as 'now' of a definition is the time of the statement.
+// onlyDefines reports whether a statement only defines, renames, drops or empties objects. It then reads the clock
+// only if a definition has a constant such as 'now'.
 func onlyDefines(node parse.TreeNode) bool {
 	switch node.TypeName() {
 	case "CreateStmt":

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The Go modules of the schemas. Cert-manager's module contains its CRDs. The CRDs of the Prometheus operator are
-// generated from its types, with its authors' program.
+// These Go modules are the sources of the schemas. Cert-manager's module contains its CRDs. The CRDs of the
+// Prometheus operator are generated from Go types, with a program of the operator's authors.
 const (
 	kubernetes  = "k8s.io/kubernetes@v1.36.3"
 	certManager = "github.com/cert-manager/cert-manager@v1.21.2"
@@ -128,14 +128,15 @@ func writeCore() error {
 	return nil
 }
 
-// references collects the definitions to which a schema refers, by the last two words of their names.
+// references collects the definitions to which a schema refers. The key of a definition is the last two dotted parts
+// of its name, for example v1.Pod.
 type references struct {
 	all  map[string]map[string]any
 	used map[string]any
 	long map[string]string // the whole names
 }
 
-// follow shortens the references in a schema to other definitions, and adds these definitions.
+// follow shortens the names of definitions in a schema's references, and collects these definitions.
 func (r references) follow(of any) error {
 	switch of := of.(type) {
 	case map[string]any:

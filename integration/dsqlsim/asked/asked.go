@@ -1,5 +1,5 @@
-// Package asked recognises, by their texts, the queries that Sluice sends to a server by itself. Tests use it to plan
-// faults at these queries.
+// Package asked recognises, by their texts, the queries that Sluice sends to a server by itself. Tests use it to
+// inject faults into these queries.
 package asked
 
 import (

@@ -2,7 +2,7 @@ package dialect
 
 import "sync"
 
-// These bound the cache of texts: their number, and the bytes of each text.
+// These constants bound the cache of texts: their number, and the bytes of each text.
 const (
 	maxCached      = 1024
 	maxCachedBytes = 4 << 10

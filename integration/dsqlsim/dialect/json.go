@@ -157,7 +157,7 @@ func castToReturning(n *pg.Node, o *pg.JsonOutput) *pg.Node {
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: o.TypeName}}}
 }
 
-// functionCall returns a call of a function of PostgreSQL, or of the stand-in's schema sys.
+// functionCall returns a call of a function of PostgreSQL, or of dsqlsim's schema sys.
 func functionCall(function string, args ...*pg.Node) *pg.Node {
 	schema := "pg_catalog"
 	if len(function) > 8 && function[:8] == "dsqlsim_" {

@@ -1,13 +1,13 @@
 package dialect
 
-// These bound a text that is parsed. A chain of 30,000 operators (60 KB) crashes the embedded PostgreSQL parser, and
-// from 5,000 on the parser reports errors.
+// These constants bound the texts that package dialect parses. A chain of 30,000 operators (60 KB) crashes the
+// embedded PostgreSQL parser, and from 5,000 on the parser reports errors.
 const (
 	maxTextBytes = 2 << 20
 	maxDepth     = 4000
 )
 
-// clueSet is a set of kinds of words in a text, each of which concerns some rule.
+// clueSet is a set of kinds of words in a text. At least one rule of package dialect depends on each kind.
 type clueSet uint16
 
 const (
@@ -34,7 +34,7 @@ type textOutline struct {
 	// first is the text's first word.
 	first token
 	clues clueSet
-	// async holds the offset of every ASYNC that stands where only DSQL's grammar has the word.
+	// async holds the offset of every ASYNC at a place where only DSQL's grammar has the word.
 	async []int
 }
 

@@ -23,10 +23,10 @@ type checkedStatement struct {
 	clues clueSet // of the whole text
 	// byteaKeys means that bytea is allowed in a key.
 	byteaKeys bool
-	// oldLocking is Options.OldLocking. locked has the tables whose keys the catalog must check.
+	// oldLocking is the value of Options.OldLocking. locked has the tables whose keys the catalog must check.
 	oldLocking bool
 	locked     []LockedTable
-	// withoutEncode and domainChanges are the values of the Options with these names.
+	// withoutEncode and domainChanges are copies of the fields WithoutEncode and DomainChanges of Options.
 	withoutEncode, domainChanges   bool
 	withoutDefaults, withoutOwners bool // of sequences
 	jobs                           bool // they look at rows
@@ -38,8 +38,8 @@ type dialectRule struct {
 	check    func(*checkedStatement) *Refusal
 }
 
-// findRefusal applies the rules of the statement's node, then the rules for every statement, and returns the first
-// refusal.
+// findRefusal applies the rules for the kind of the statement's node, and then the rules for every statement. It
+// returns the first refusal.
 func (q *checkedStatement) findRefusal() *Refusal {
 	if e := q.node.GetExplainStmt(); e != nil {
 		// EXPLAIN refuses a statement that DSQL would also refuse to run (presumed).
@@ -94,8 +94,8 @@ var supported = map[string]Kind{
 	"CreateStatsStmt": DDL, "AlterStatsStmt": DDL,
 }
 
-// rules maps the name of a parse node to its rules. A node that is neither here nor in supported is refused by the
-// general pattern. That refusal is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable,
+// rules maps the name of a parse node to its rules. A node that is neither in rules nor in supported is refused by
+// the general pattern. That refusal is recorded for Truncate, CreateExtension, CreateTableSpace, CreateForeignTable,
 // Notify, Unlisten, Listen, AlterSystem, CreateTableAs, CreatePolicy and Createdb. The refusal is documented for
 // DeclareCursor and Lock, and presumed for the rest (Copy, Do, Discard, Fetch, ...).
 var rules = map[string][]dialectRule{

@@ -137,7 +137,7 @@ func checkSystemGrant(q *checkedStatement) *Refusal {
 	return nil
 }
 
-// checkDropSystemSchema refuses to drop a schema of the system.
+// checkDropSystemSchema refuses to drop a schema that belongs to the cluster (systemSchemas).
 func checkDropSystemSchema(q *checkedStatement) *Refusal {
 	d := q.node.GetDropStmt()
 	if d.RemoveType != pg.ObjectType_OBJECT_SCHEMA {

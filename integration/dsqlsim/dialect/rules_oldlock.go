@@ -7,7 +7,7 @@ import pg "github.com/pganalyze/pg_query_go/v6"
 var (
 	singleTableOnly = notSupportedRefusal("locking clause such as FOR UPDATE can be applied on a single table")
 	// WholeKeyRequired refuses a clause on one table without equality on its whole key. Only the catalog knows the key, see
-	// Statement.LockedTable.
+	// Statement.Locked.
 	WholeKeyRequired = notSupportedRefusal("locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key")
 )
 

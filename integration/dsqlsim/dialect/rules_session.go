@@ -31,8 +31,8 @@ func checkBeginIsolation(q *checkedStatement) *Refusal {
 	return checkIsolationLevel(q.node.GetTransactionStmt().Options)
 }
 
-// checkSetIsolation refuses other isolation levels in SET TRANSACTION. Rule settings refuses SET TRANSACTION with the
-// level that DSQL has.
+// checkSetIsolation refuses SET TRANSACTION with an isolation level that DSQL lacks. The rule named settings refuses
+// SET TRANSACTION with the level that DSQL has.
 func checkSetIsolation(q *checkedStatement) *Refusal {
 	if set := q.node.GetVariableSetStmt(); set.Name == "TRANSACTION" {
 		return checkIsolationLevel(set.Args)

@@ -27,7 +27,7 @@ type Refusal struct {
 	Message string
 }
 
-// Statement is one statement of a text.
+// Statement is what package dialect knows about one statement of a text.
 type Statement struct {
 	Kind Kind
 	// Verb is the first word in upper case ("SELECT"), empty when unknown.
@@ -59,8 +59,8 @@ type Text struct {
 	SQL string
 	// Statements are the text's statements in order, none for an empty or an Unread text.
 	Statements []Statement
-	// Unread means that the text is over the guard (too long or too deep) or has a syntax error. PostgreSQL gets an Unread
-	// text unchanged.
+	// Unread means that the text is too long or too deep to be parsed safely, or has a syntax error. PostgreSQL gets
+	// an Unread text unchanged.
 	Unread bool
 }
 
@@ -114,7 +114,8 @@ func (d *Dialect) Analyze(sql string) *Text {
 	return t
 }
 
-// notPlainClues are the clues that some rule concerns a SELECT, INSERT, UPDATE or DELETE.
+// notPlainClues are the clues (words in a text) that show that some rule may concern a SELECT, INSERT, UPDATE or
+// DELETE.
 const notPlainClues = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
 
 // plainKind reports whether no rule concerns the text, and returns the Kind of its statement.

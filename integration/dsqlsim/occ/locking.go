@@ -16,7 +16,7 @@ const (
 	Update                     // FOR UPDATE: conflicts as a write does
 )
 
-// LockPlan is how a statement with locking clauses runs on a server where it must not lock rows.
+// LockPlan says how a statement with locking clauses runs on a server where it must not lock rows.
 type LockPlan struct {
 	// SQL is the statement without its locking clauses.
 	SQL string

@@ -197,7 +197,7 @@ func insert(ctx context.Context, conn *pgconn.PgConn, writer string, n int) erro
 	return conn.ExecParams(ctx, "INSERT INTO ledger (writer, n) VALUES ($1, $2)", [][]byte{[]byte(writer), fmt.Append(nil, n)}, nil, nil, nil).Read().Err
 }
 
-// create creates the table. The table has no key, so a row that was written twice is there twice.
+// create creates the table. The table has no key, so a row that was written twice is in the table twice.
 func (l *ledger) create() error {
 	conn := l.connect("create")
 	if conn == nil {

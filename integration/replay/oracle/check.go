@@ -167,8 +167,8 @@ func (c *historyChecker) checkReads(t *checkedTxn) {
 		case Missed, Mark:
 			wrote = true
 		case Read, Lock:
-			// Reads after the first write of a transaction that did not commit prove nothing. The stand-in may have rolled the
-			// transaction back by then, into a new snapshot without its writes.
+			// Reads after the first write of a transaction that did not commit prove nothing. Dsqlsim may have
+			// rolled the transaction back before them, so that they read a new snapshot without its writes.
 			if !t.applied && wrote {
 				continue
 			}

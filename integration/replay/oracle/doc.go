@@ -17,8 +17,8 @@
 // only if the graph has no cycle. Two transactions that lock the same version and write nothing are not compared with
 // each other, because their order is unknown.
 //
-// Reads after a savepoint count even if the transaction returned to the savepoint. Writes there must not be in the
-// final lists.
+// Reads after a savepoint count even if the transaction returned to the savepoint. The writes that it undid thereby
+// must not be in the final lists.
 //
 // The oracle checks further rules. An acknowledged commit is applied as a whole and once. A transaction with an
 // acknowledged rollback or an error is not applied at all. A transaction of unknown outcome is applied as a whole or

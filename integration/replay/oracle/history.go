@@ -186,7 +186,7 @@ func CheckHistory(h *History) []Violation {
 	return c.found
 }
 
-// listElement names an element of a list.
+// listElement identifies an element by the key of its list and the number of the write.
 type listElement struct{ key, write int }
 
 // listWrite is a write to a list, an Append or a Missed.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Event is an event of the stand-in's ledger, as its admin interface returns it.
+// Event is an event of dsqlsim's ledger, as its admin interface returns it.
 type Event struct {
 	Seq         uint64
 	Session     uint64
@@ -41,9 +41,9 @@ func (a *txnAttempt) String() string {
 	return s
 }
 
-// CheckLedger compares the outcomes that clients know with the stand-in's ledger, for writing transactions with tagged
-// statements. At most one attempt of a transaction may have committed: exactly one after an acknowledgement, none after
-// an error. No attempt may follow one of unknown outcome. Events must be in order and complete.
+// CheckLedger compares the outcomes that clients know with dsqlsim's ledger, for writing transactions with tagged
+// statements. At most one attempt of a transaction may have committed: exactly one after an acknowledgement, none
+// after an error. No attempt may follow one of unknown outcome. Events must be in order and complete.
 func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	byID := make(map[int]*Txn, len(txns))
 	for _, t := range txns {

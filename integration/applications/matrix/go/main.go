@@ -1,5 +1,5 @@
-// Command applications has the applications in Go. Each is a small program with one tool. The first argument names the
-// application; further arguments are those of all applications.
+// Command applications has the applications in Go. Each is a small program with one tool. The first argument names
+// the application. All applications take the same further arguments.
 package main
 
 import (
@@ -78,7 +78,8 @@ func run(args []string) error {
 		return err
 	}
 	for _, s := range steps {
-		// After a failed migration the phase ends, since a migration needs the earlier ones. The phase use goes on.
+		// A migration needs the earlier ones, so a phase ends after a failed migration. Only the phase with the name
+		// use continues after a failure.
 		if !c.step(s) && c.phase != "use" {
 			break
 		}
@@ -131,7 +132,7 @@ func columns(db *sql.DB) (n int, err error) {
 	return n, err
 }
 
-// crowd calls do for each transaction of each writer, with all writers at once.
+// crowd calls do once for each transaction of each writer. All writers run at once.
 func (c *call) crowd(do func(writer, transaction int) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, c.writers)
