@@ -20,12 +20,12 @@ const (
 	activePoll  = 500 * time.Millisecond
 )
 
-// Init creates missing DynamoDB tables, and in them the cluster's settings and shards. Tables are billed on demand,
-// and their items expire. Settings that exist already are replaced by those of cfg while sidecars run, and sidecars
-// keep their slots. The number of shards of an existing table does not change. Init also finishes an earlier Init
-// that was interrupted. Init returns a list of its changes, in words.
+// Init creates missing DynamoDB tables, and in them the cluster's settings and shards (items with slots). Tables are
+// billed on demand, and DynamoDB removes expired items. Init replaces existing settings by those of cfg while
+// sidecars run; the sidecars keep their slots. Init does not change the number of shards of an existing table. Init
+// also finishes an earlier Init that was interrupted. Init returns a list of its changes, in words.
 func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) {
-	// The rate must be valid even if the caller shares no rate, because sidecars take the rate from the table.
+	// Init checks the rate of dials even if cfg does not share it, because sidecars read the rate from DynamoDB.
 	if err := cfg.validateBurst(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (t *Table) Init(ctx context.Context, cfg Config) (did []string, err error) 
 	return append(did, agreed...), err
 }
 
-// applyInit writes the settings of cfg and applies them to the shards. The tables exist already.
+// applyInit writes the settings of cfg to the DynamoDB tables, which exist already, and applies them to the shards.
 func (t *Table) applyInit(ctx context.Context, cfg Config) (did []string, err error) {
 	if err := t.resolveClusterName(ctx); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (t *Table) applyInit(ctx context.Context, cfg Config) (did []string, err er
 	return append(did, fmt.Sprintf("%d slots in %d shards, %d tickets per second, %d at once", now.Limit, now.Shards, now.Rate, now.Burst)), nil
 }
 
-// createTable creates a missing DynamoDB table and waits until the table is active.
+// createTable creates a DynamoDB table that does not exist yet, and waits until the table is active.
 func (t *Table) createTable(ctx context.Context, table string) (did []string, err error) {
 	attribute := func(name string) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS}

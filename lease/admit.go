@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Permit is the right to dial one backend and to keep that backend open. A Permit ends with exactly one Release, when
-// the backend's socket is closed or was never opened.
+// A Permit is the right to dial one backend and to keep that backend open. The caller ends a Permit with exactly one
+// Release, when the backend's socket is closed or was never opened.
 type Permit struct {
 	lease    *Lease // nil: nothing is shared
 	released bool
@@ -15,9 +15,9 @@ type Permit struct {
 // Admit waits until a backend may be dialled: a slot is free, and the cluster's connection rate allows one more
 // dial. The caller should dial at once.
 //
-// wanted is the number of dials that the caller would make now, at least 1 for this one. Admit reserves that many slots
-// or tickets with one call of the table. Admit fails when ctx ends, or with ErrClosed. Admit can take seconds, so a
-// client's request must not wait for it.
+// wanted is the number of dials that the caller would make now, at least 1 for this one. So Run can reserve several
+// slots or tickets (rights to dial once) with one call of DynamoDB. Admit fails when ctx ends, or with ErrClosed.
+// Admit can take seconds, so a client's request must not wait for it.
 func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	w := admitWaiter{lease: l, wanted: max(1, wanted)}
 	w.addDemand()
@@ -33,8 +33,8 @@ func (l *Lease) Admit(ctx context.Context, wanted int) (*Permit, error) {
 	}
 }
 
-// Release returns the permit's slot. Release never blocks, because Lease.Run updates the table later. A second Release
-// panics: two backends would be open with one slot.
+// Release returns the permit's slot. Release never blocks, because Lease.Run updates the DynamoDB table later. A
+// second Release panics, because otherwise two backends could be open with one slot.
 func (p *Permit) Release() {
 	if p.lease == nil {
 		p.markReleased()
@@ -56,11 +56,11 @@ func (p *Permit) markReleased() {
 	p.released = true
 }
 
-// maxAdmitSleep is the longest sleep of a waiting Admit. Admit must wake up, because a slot or a ticket may become
-// usable by the passing of time alone.
+// maxAdmitSleep is the longest sleep of a waiting Admit. Admit must wake up, because a slot or a ticket (right to
+// dial once) may become usable by the passing of time alone.
 const maxAdmitSleep = time.Second
 
-// admitWaiter is the state of one running Admit.
+// admitWaiter is the state of one running call of Lease.Admit, which waits for the permission to dial a backend.
 type admitWaiter struct {
 	lease   *Lease
 	wanted  int
@@ -77,8 +77,8 @@ func (w *admitWaiter) addDemand() {
 	l.wakeRun()
 }
 
-// withdrawDemand ends the demand for a slot when an Admit ends. Without a permit, withdrawDemand also releases the slot
-// that the Admit took.
+// withdrawDemand ends the demand for a slot when a call of Admit ends. If the call got no permit, withdrawDemand also
+// releases the slot that the call had taken.
 func (w *admitWaiter) withdrawDemand() {
 	l := w.lease
 	l.mu.Lock()
@@ -94,8 +94,8 @@ func (w *admitWaiter) withdrawDemand() {
 	l.core.ledger.demand -= w.wanted
 }
 
-// tryGrant takes a slot first and then a ticket, the right to dial once. If the lease lost the slot that the Admit
-// had taken, tryGrant first gives up that slot.
+// tryGrant takes a slot first and then a ticket, the right to dial once. If the lease has lost the slot that this
+// call of Admit had taken, tryGrant first gives up that slot.
 func (w *admitWaiter) tryGrant() (granted bool, wake time.Duration, changed <-chan struct{}, err error) {
 	l := w.lease
 	l.mu.Lock()

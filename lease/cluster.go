@@ -15,9 +15,9 @@ import (
 // and its region.
 var privateLinkPattern = regexp.MustCompile(`^([a-z0-9-]+)\.dsql-[a-z0-9]+\.([a-z0-9-]+)\.on\.aws$`)
 
-// ClusterNames returns the name that the DynamoDB table has for a cluster, in the form of the cluster's public
-// endpoint. A PrivateLink endpoint has the same name, because two names would make two ledgers with the whole limit
-// each. earlier is the name that older versions used for this endpoint, or "" if the names are equal.
+// ClusterNames returns a cluster's name in the lease's DynamoDB table: its public endpoint, with any port but 5432. A
+// PrivateLink endpoint has the same name. With two names, sidecars would count up to the whole limit twice. earlier
+// is the name that older versions used for this endpoint, or "" if the names are equal.
 func ClusterNames(endpoint string, port int) (name, earlier string) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(endpoint)), ".")
 	if found := privateLinkPattern.FindStringSubmatch(name); found != nil {
@@ -33,10 +33,10 @@ func ClusterNames(endpoint string, port int) (name, earlier string) {
 	return name, earlier
 }
 
-// resolveClusterName decides between t.cluster and t.earlier, two possible names of the cluster's ledger. A ledger
-// that an older version created keeps its name, so that sidecars of both versions share it. Two ledgers are an
-// error, because their sidecars would not count each other's slots. An IAM policy may allow reads of one name only.
-// A ledger that this process may not read counts as absent.
+// resolveClusterName decides between t.cluster and t.earlier, two possible names of the cluster's ledger (its items).
+// A ledger that an older version created retains its name, so that sidecars of both versions share it. Two ledgers
+// are an error, because their sidecars would not count each other's slots. An IAM policy may allow reads of one name
+// only. A ledger that this process may not read counts as absent.
 func (t *Table) resolveClusterName(ctx context.Context) error {
 	if t.earlier == "" {
 		return nil

@@ -39,31 +39,31 @@ const (
 	ticketValidity = 3 * time.Second
 	// clockError is the largest error in reading DynamoDB's clock, which shows whole seconds.
 	clockError = time.Second
-	// mostRate is the highest connection rate that a table may have. Above mostRate, the interval of two tickets in
-	// microseconds loses its precision.
+	// mostRate is the highest connection rate, per second, that a DynamoDB table may have. With a higher rate, the
+	// interval of two tickets (rights to dial once) in microseconds would lose its precision.
 	mostRate = 100_000
-	// maxShards is the largest number of shards (items with slots) of a table, which a sidecar may have to read.
+	// maxShards is the largest number of shards (items with slots) of a DynamoDB table. A sidecar may have to read all.
 	maxShards = 256
 	// StateEvery is the longest interval at which the owner of the backends must read Lease.State and obey the state.
 	StateEvery = time.Second
-	// drainPart is a divisor. When the lease is not renewed, idle backends close within ReapAfter/drainPart.
+	// drainPart is a divisor. If the lease is not renewed, idle backends close over a time of ReapAfter/drainPart.
 	drainPart = 5
 )
 
-// Config is the configuration of a Lease.
+// Config holds the settings of a Lease: what sidecars share, by which DynamoDB table, and within which limits.
 type Config struct {
-	// Slots makes sidecars share the cluster's connection count. Rate makes sidecars share its connection rate. If both
-	// are false, an Unlimited replaces the Lease.
+	// Slots makes sidecars share the cluster's connection count. Rate makes them share the cluster's connection rate. If
+	// neither is set, an Unlimited replaces the Lease.
 	Slots, Rate bool
 	// Table is the DynamoDB table of the slots, and RateTable that of the tickets, rights to dial once. An empty RateTable
 	// means Table.
 	Table, RateTable string
-	// Cluster is the cluster's name in the table. Earlier is the name that older versions used, or "" if the names are
-	// equal. The function ClusterNames returns both names.
+	// Cluster is the cluster's name in the DynamoDB table. Earlier is the name that older versions used, or "" if the
+	// names are equal. The function ClusterNames returns both names.
 	Cluster, Earlier string
 
-	// File is the path of a lock file. The lock shows the process's successor that the process has ended. "" means that
-	// there is no lock file.
+	// File is the path of a lock file, or "" for none. Once the process has ended, the lock shows that to the next
+	// process.
 	File string
 
 	// Limit is the cluster's connection limit. Margin is the part of Limit that no sidecar uses.
@@ -71,16 +71,16 @@ type Config struct {
 	// Shards is the number of shards (items that divide the slots) in a new table.
 	Shards int
 
-	// Heartbeat is the interval at which the lease is renewed. Other processes take the slots of a lease that was
-	// not renewed for ReapAfter. Guard before that time, all backends of the lease are closed. No backend is lent
-	// when less than TransactionLimit remains until the closing.
+	// Heartbeat is the interval at which the lease is renewed. If a lease was not renewed for ReapAfter, other processes
+	// take its slots. All its backends are closed earlier, by Guard. No backend is lent when less than TransactionLimit
+	// remains until the backends are closed.
 	Heartbeat, ReapAfter, Guard, TransactionLimit time.Duration
-	// IdleRelease is the time after which a process returns unused slots to the table.
+	// IdleRelease is the time after which a process returns unused slots to the DynamoDB table.
 	IdleRelease time.Duration
 
 	// RateLimit is the cluster's connection rate, per second. Reserve is the part of RateLimit for sidecars that cannot
-	// reach the table, at most MaxInstances of them. Burst is the number of unused tickets (rights to dial once) that may
-	// accumulate.
+	// reach the DynamoDB table; MaxInstances is their greatest number. Burst is the number of unused tickets (rights to
+	// dial once) that may accumulate.
 	RateLimit, Reserve, Burst, MaxInstances int
 	// MaxWait is how far ahead a ticket (right to dial once) may be reserved. While the queue of tickets is longer, a dial
 	// waits without a ticket.
@@ -92,7 +92,7 @@ type Config struct {
 	Lifetime time.Duration
 }
 
-// Defaults returns a configuration that shares neither slots nor rate.
+// Defaults returns the default Config, with which sidecars share neither slots nor the connection rate.
 func Defaults() Config {
 	return Config{
 		Limit: DefaultLimit, Margin: DefaultMargin, Shards: DefaultShards,
@@ -146,9 +146,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateBurst returns an error if all sidecars together could dial more often than the cluster accepts at once. The
-// sidecars can use saved tickets (unused rights to dial), tickets that are early or late through clock errors, and the
-// reserve.
+// validateBurst returns an error if all sidecars together could open more connections at once than the cluster
+// accepts. They could use saved tickets (unused rights to dial), tickets that clock errors make early or late, and
+// the reserve.
 func (c Config) validateBurst() error {
 	late := int((ticketValidity+2*clockError)/time.Second) * c.ticketRate()
 	if c.Burst+late+c.Reserve <= burstQuota {
@@ -165,19 +165,19 @@ func isTableName(name string) bool {
 	})
 }
 
-// ticketRate returns the number of tickets (rights to dial once) per second.
+// ticketRate returns the number of tickets (rights to dial once) per second that all sidecars share.
 func (c Config) ticketRate() int { return c.RateLimit - c.Reserve }
 
 // totalSlots returns the number of slots that all sidecars share.
 func (c Config) totalSlots() int { return c.Limit - c.Margin }
 
-// tableSettings returns the settings that a table for this configuration should have.
+// tableSettings returns the settings that a DynamoDB table for this configuration should have.
 func (c Config) tableSettings() Settings {
 	return Settings{Format: Format, Shards: c.Shards, Limit: c.totalSlots(), Rate: c.ticketRate(), Burst: c.Burst}
 }
 
-// checkSettings returns an error if this process cannot work with the settings in a table. Limit and rate may differ
-// from the configured ones, because the table's values apply to all sidecars.
+// checkSettings returns an error if this process cannot work with s, the settings in a DynamoDB table. Limit and rate
+// may differ from the configured ones, because the table's values apply to all sidecars.
 func (c Config) checkSettings(s Settings) error {
 	var errs []error
 	check := func(ok bool, key string, table, want int) {
@@ -201,16 +201,16 @@ const (
 	keyBurst  = "distributed.rate_limiter_burst"
 )
 
-// A SettingDifference is a setting whose value in the table differs from the configured value. The table's value
-// applies.
+// A SettingDifference is a setting whose value in the DynamoDB table differs from the configured value. Sluice uses
+// the table's value.
 type SettingDifference struct {
 	Setting           string // one of metrics.LeaseSettings
 	Key               string
 	Table, Configured int
 }
 
-// settingDifferences returns the settings whose values in the table differ from the configured ones. The number of
-// shards is not compared, because the table decides it.
+// settingDifferences returns the settings whose values in the DynamoDB table differ from the configured ones. It does
+// not compare the number of shards, because the table decides that number.
 func (c Config) settingDifferences(s Settings) []SettingDifference {
 	var found []SettingDifference
 	check := func(on bool, setting, key string, table, configured int) {

@@ -20,7 +20,7 @@ func (k storeCallKind) String() string {
 	return [...]string{"settings", "look", "change", "reserve"}[k]
 }
 
-// storeCall is a call of the Store that is to be made or is running.
+// storeCall is a call of the Store (the DynamoDB table) that is to be made or is running.
 type storeCall struct {
 	kind        storeCallKind
 	look        int        // the shard
@@ -40,7 +40,7 @@ func (c *storeCall) shard() int {
 	return c.change.Shard
 }
 
-// storeAnswer is the result of a call of the Store.
+// storeAnswer is the result of a call of the Store (the DynamoDB table).
 type storeAnswer struct {
 	settings Settings
 	follows  bool // Store.FindsMovedShards, read with the settings
@@ -63,8 +63,8 @@ type leaseState struct {
 	known   bool          // the settings have been read
 	failing int           // consecutive failed reads of the settings
 	pause   time.Duration // no read of the settings before this time
-	// problem is the error because of which the settings cannot be read, so that no slot or ticket is granted. fatal
-	// is set if this process cannot work with the settings.
+	// problem is the error because of which the settings cannot be read, so that no backend may be dialled. fatal is set
+	// if this process cannot work with the settings.
 	problem, fatal error
 	differs        []SettingDifference // between the settings and the configuration
 	unusable       error               // why the newest settings were refused, so that the earlier ones apply
@@ -75,8 +75,8 @@ func newLeaseState(cfg Config, process string, rng *rand.Rand) *leaseState {
 	return &leaseState{cfg: cfg, rng: rng, ledger: newSlotLedger(cfg, process, rng), tickets: newTicketLedger(cfg, rng)}
 }
 
-// nextCall returns the call of the Store to make now, or the time to call nextCall again. Renewals come first, and
-// requests for more slots last. The caller passes the call's answer to handleAnswer before it calls nextCall again.
+// nextCall returns the call of the Store to make now, or the time to call nextCall again. It returns renewals first,
+// and requests for more slots last. The caller passes the call's answer to handleAnswer before the next nextCall.
 func (c *leaseState) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	found, wake := c.chooseCall(now)
 	if found != nil {
@@ -119,8 +119,8 @@ func (c *leaseState) chooseCall(now time.Duration) (*storeCall, time.Duration) {
 	return nil, wake
 }
 
-// dialsWithSlots returns the number of dials that have a slot and may need a ticket (right to dial once). They are the
-// waiting Admits with a slot, and one dial for each unused slot.
+// dialsWithSlots returns the number of dials that have a slot and may need a ticket (right to dial once). They are
+// the waiting calls of Admit with a slot, and one dial for each unused slot.
 func (c *leaseState) dialsWithSlots(now time.Duration) int {
 	if !c.cfg.Slots {
 		return ticketBatch
@@ -140,8 +140,8 @@ func (c *leaseState) handleAnswer(k *storeCall, a storeAnswer, now time.Duration
 	}
 }
 
-// handleSettings handles an answer with the table's settings. The settings are read at the start and once a heartbeat,
-// so that changes by sluice lease init take effect.
+// handleSettings handles an answer with the DynamoDB table's settings. Sluice reads the settings at the start and
+// once a heartbeat, so that changes by the command sluice lease init take effect.
 func (c *leaseState) handleSettings(k *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
 		c.pause = now + backoff(c.rng, c.failing, c.cfg.Heartbeat)
@@ -209,7 +209,7 @@ func (c *leaseState) takeTicket(now time.Duration) (ok bool, wake time.Duration)
 	return ok, wake
 }
 
-// releaseSlot returns the slot of a permit that led to no dial. releasePermit ends a permit that led to a dial.
+// releaseSlot returns the slot of a permit without a dial. releasePermit returns that of a permit with a dial.
 func (c *leaseState) releaseSlot() {
 	if c.cfg.Slots {
 		c.ledger.releasePermit()
@@ -221,7 +221,7 @@ func (c *leaseState) releasePermit() {
 	c.releaseSlot()
 }
 
-// canStillDial reports whether a waiting Admit may still use its slot for a dial.
+// canStillDial reports whether a waiting call of Admit may still use its slot for a dial.
 func (c *leaseState) canStillDial(now time.Duration) bool {
 	return !c.cfg.Slots || c.ledger.canStillDial(now)
 }

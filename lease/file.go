@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// A recordPlace is the location of one record of a process: a shard and the owner's name there.
+// A recordPlace says where a record of a process is in DynamoDB: in which shard, and under which owner name.
 type recordPlace struct {
 	shard int
 	owner string
 }
 
-// LockFile is a lock file that proves that a process has ended. The process locks the file before its first permit. The
-// kernel releases the lock at the end of the process, together with the process's sockets. The file names the places of
-// the process's records. The next process that gets the lock may remove these records.
+// LockFile is a lock file that proves that a process has ended. The process locks the file before it dials a backend.
+// The kernel releases the lock at the end of the process, together with the process's sockets. The file names the
+// places of the process's records. The next process that gets the lock may remove these records.
 //
 // A suspended process holds the lock, and so does a child that inherited the descriptor. Other processes then take
 // its slots by time only. The lock belongs to one file on one machine during one start, so the head of the file
@@ -32,7 +32,7 @@ type LockFile struct {
 }
 
 const (
-	// mostPlaces bounds the record places in a LockFile, which may include places of earlier processes.
+	// mostPlaces bounds the places of records that a LockFile names, which may include records of earlier processes.
 	mostPlaces = 256
 	fileMost   = 64 << 10
 	fileEnd    = "end\n"
@@ -106,8 +106,8 @@ func (f *LockFile) parsePlaces(text string) (places []recordPlace) {
 	return places
 }
 
-// writePlaces replaces the places in the file. Of more than mostPlaces places, writePlaces drops the first ones. A
-// process killed during the write leaves the old places or the new ones, because parsePlaces stops at the end marker.
+// writePlaces replaces the places of records in the file. It drops the first of more than mostPlaces places. If the
+// process is killed during the write, the file has the old or the new ones: parsePlaces stops at the end marker.
 func (f *LockFile) writePlaces(places []recordPlace) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// settleTime is the first time after a process's start. In that time, the process takes its second block of
-	// slots only from a shard with less than 1/settlePart taken. So processes that start together share the slots.
+	// settleTime is the first time after a process's start. In that time, the process takes its second block of slots
+	// only from a shard of which less than 1/settlePart is taken. So processes that start together share the slots.
 	settleTime = 10 * time.Second
 	settlePart = 8
-	// reserveTime is the first time after a process's start. In that time, a process above the fair share leaves
-	// 1/reservePart of each shard to later processes.
+	// reserveTime is the first time after a process's start. In that time, a process with more slots than the fair share
+	// leaves 1/reservePart of each shard to later processes.
 	reserveTime = time.Minute
 	reservePart = 20
 	// freshTime is how long ago a shard may have been read when a write is based on that reading. In DynamoDB, a
@@ -19,8 +19,8 @@ const (
 	freshTime = 2 * time.Second
 	// These constants bound a hunt, a process's search for free slots. firstLooks is the number of shards that a process
 	// compares before its first join. huntLooks is the number of shards that a hunt reads before it pauses. Each failed
-	// hunt halves the number, down to one, and doubles the pause, up to a heartbeat. A process with less than half of the
-	// fair share reads more shards, and more often.
+	// hunt halves that number, down to one, and doubles the pause, up to a heartbeat. A process with less than half of
+	// the fair share reads more shards, and more often.
 	firstLooks   = 2
 	huntLooks    = 8
 	huntHalvings = 3
@@ -28,7 +28,7 @@ const (
 	// looksPerBeat is the least number of shards of other processes that are read per heartbeat, at half a read unit each.
 	// It bounds the time within which a new process is noticed.
 	looksPerBeat = 3
-	// refusedPause is the time for which a process takes no slots after the cluster refused one connection too many.
+	// refusedPause is the time for which a process takes no slots after the cluster had no room for a connection.
 	refusedPause = 30 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (l *slotLedger) pauseGrowth(now time.Duration) {
 	l.full = now + refusedPause + randomUpTo(l.rng, refusedPause/3)
 }
 
-// missingSlots returns the number of slots that waiting dials still lack.
+// missingSlots returns how many slots the dials that wait in this process still lack.
 func (l *slotLedger) missingSlots(now time.Duration) int {
 	if l.leaving || l.demand == 0 {
 		return 0
@@ -52,8 +52,8 @@ func (l *slotLedger) missingSlots(now time.Duration) int {
 	return max(0, l.demand-max(0, l.sparePermits(now)))
 }
 
-// acquireMissing returns a call that looks for missing slots or takes them. While the lease is not renewed in time,
-// acquireMissing returns none.
+// acquireMissing returns a call of DynamoDB that looks for missing slots or takes them. While the lease is not
+// renewed in time, acquireMissing returns no call.
 func (l *slotLedger) acquireMissing(now time.Duration) (*storeCall, time.Duration) {
 	need := l.missingSlots(now)
 	if phase := l.phase(now); need == 0 || phase == Degraded || phase == Draining || l.giving > 0 {
@@ -195,8 +195,8 @@ func (l *slotLedger) promisingShard(fair int) int {
 	return any
 }
 
-// announceWaiting writes into a record that this process waits for slots and has less than its fair share. If no
-// process in its shards can return a slot, announceWaiting joins another shard without taking slots.
+// announceWaiting writes into a record of this process that the process waits for slots and is below its fair share.
+// If no process in its shards can return a slot, announceWaiting joins another shard without taking slots.
 func (l *slotLedger) announceWaiting(fair int, now time.Duration) *storeCall {
 	if l.heldSlots() >= fair {
 		l.waiting = false

@@ -18,15 +18,15 @@ var (
 	errRaced     = errors.New("lease: somebody else writes this item all the time: try again")
 )
 
-// A settingsRevision is a numbered change of the settings. The revision is written before the first shard follows it,
-// and each shard that follows has the revision's epoch, its number. So any later process can finish a change that was
-// interrupted. In tables of versions without epochs, every epoch is 0.
+// A settingsRevision is a numbered change of the settings. A process writes it before it applies it to the first
+// shard. Each shard to which it was applied has its number, the epoch. So any later process can finish a change that
+// was interrupted. In tables of versions without epochs, every epoch is 0.
 type settingsRevision struct {
 	Settings
 	epoch int64
 }
 
-// newestRevision returns the newest revision in the table, or the zero settingsRevision if there is none.
+// newestRevision returns the newest revision of the settings in DynamoDB, or the zero settingsRevision for none.
 func (t *Table) newestRevision(ctx context.Context) (settingsRevision, error) {
 	found, _, err := t.readItem(ctx, t.slots, t.clusterItemAddress(itemSettings), true)
 	if err == nil {
@@ -39,8 +39,8 @@ func (i itemAttrs) revision() settingsRevision {
 	return settingsRevision{i.settings(), i.number(attrEpoch)}
 }
 
-// declareRevision replaces the revision old in the table by one with other settings. declareRevision returns false when
-// old is no longer the newest revision.
+// declareRevision replaces old, the newest revision in the DynamoDB table, by a revision with the settings want. It
+// returns false when old is no longer the newest revision.
 func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want Settings) (settingsRevision, bool, error) {
 	next := settingsRevision{want, old.epoch + 1}
 	// The new epoch must exceed the epochs of all shards, because an older version may have written settings without an
@@ -56,8 +56,8 @@ func (t *Table) declareRevision(ctx context.Context, old settingsRevision, want 
 	return next, done, err
 }
 
-// replaceSettings replaces the revision old by next, in an item that does not expire. replaceSettings returns false
-// when old is not in the table, perhaps because an earlier sending of the same call has replaced it.
+// replaceSettings replaces the revision old by next, in an item that does not expire. It returns false when old is
+// not in the DynamoDB table, perhaps because an earlier sending of the same call has replaced it.
 func (t *Table) replaceSettings(ctx context.Context, table string, old, next settingsRevision) (done bool, err error) {
 	u := itemUpdate{}
 	fields := func(i settingsRevision) map[string]int64 {
@@ -88,8 +88,8 @@ func (t *Table) replaceSettings(ctx context.Context, table string, old, next set
 	return err == nil, nil
 }
 
-// applyRevision applies a revision to all shards, and to the settings in the table of tickets (rights to dial).
-// applyRevision returns errOvertaken when the revision is no longer the newest one.
+// applyRevision applies a revision of the settings to all shards, and to the settings in the table of tickets (rights
+// to dial). applyRevision returns errOvertaken when the revision is no longer the newest one.
 func (t *Table) applyRevision(ctx context.Context, now settingsRevision) (changed bool, err error) {
 	for shard := range now.Shards {
 		did, err := t.applyShardLimit(ctx, now, shard)
@@ -105,7 +105,7 @@ func (t *Table) applyRevision(ctx context.Context, now settingsRevision) (change
 	return changed || did, t.checkNewest(ctx, now)
 }
 
-// checkNewest returns errOvertaken if now is no longer the newest revision in the table.
+// checkNewest returns errOvertaken if now is no longer the newest revision of the settings in DynamoDB.
 func (t *Table) checkNewest(ctx context.Context, now settingsRevision) error {
 	found, err := t.newestRevision(ctx)
 	if err == nil && found != now {
@@ -114,17 +114,17 @@ func (t *Table) checkNewest(ctx context.Context, now settingsRevision) error {
 	return err
 }
 
-// hasApplied reports whether a shard's item already has a revision's epoch and the limit that the revision gives it.
+// hasApplied reports whether a shard's item has the epoch and the limit of the revision now of the settings.
 func (i itemAttrs) hasApplied(now settingsRevision, shard int) bool {
 	return len(i) > 0 && i.number(attrLimit) == int64(now.shardLimit(shard)) && i.number(attrEpoch) == now.epoch
 }
 
-// applyShardLimit applies a revision to a shard, or creates the shard. The difference between new and old limit is
-// added to the free slots. If these fall below 0, nothing is granted until enough slots have come back.
+// applyShardLimit applies a revision to a shard, or creates the shard. It adds the difference between new and old
+// limit to the free slots. If the free slots fall below 0, none is granted until enough slots have come back.
 //
-// Sidecars change free slots and records together, so the difference stays right meanwhile. The difference is applied
-// once only, because the write requires the limit and the epoch from which it was calculated. The newest revision is
-// read after the shard, so that a later change of the shard makes the write fail.
+// Sidecars change free slots and records together, so their changes leave the difference right. The difference is
+// applied once only, because the write requires the limit and the epoch from which it was calculated. applyShardLimit
+// reads the newest revision after the shard, so that a later change of the shard makes the write fail.
 func (t *Table) applyShardLimit(ctx context.Context, now settingsRevision, shard int) (changed bool, err error) {
 	limit := int64(now.shardLimit(shard))
 	for range raceTries {
@@ -163,8 +163,8 @@ func (t *Table) applyShardLimit(ctx context.Context, now settingsRevision, shard
 	return changed, errRaced
 }
 
-// applyRateSettings applies a revision to the settings in the table of tickets (rights to dial). applyRateSettings
-// changes nothing if slots and tickets share a table.
+// applyRateSettings applies a revision to the settings in the DynamoDB table of tickets (rights to dial). It changes
+// nothing if slots and tickets share a table.
 func (t *Table) applyRateSettings(ctx context.Context, now settingsRevision) (changed bool, err error) {
 	for range raceTries {
 		found, _, err := t.readItem(ctx, t.rate, t.clusterItemAddress(itemSettings), true)

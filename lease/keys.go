@@ -31,13 +31,13 @@ func (a itemAddress) primaryKey() map[string]types.AttributeValue {
 // time of its next ticket (right to dial once).
 func (t *Table) clusterItemAddress(item string) itemAddress { return itemAddress{t.cluster, item} }
 
-// sharedKeyAddress returns the address of a shard's item in format 1. In a table of format 2, that address has a closed
-// item, which accepts no change.
+// sharedKeyAddress returns the address of a shard's item in format 1. In a DynamoDB table of format 2, that address
+// has a closed item, which accepts no change.
 func (t *Table) sharedKeyAddress(shard int) itemAddress {
 	return t.clusterItemAddress(shardSortKey(shard))
 }
 
-// ownKeyAddress returns the address of a shard's item in format 2. The character # cannot occur in a cluster's name.
+// ownKeyAddress returns the address of a shard's item in format 2. No cluster's name contains the # of this key.
 func (t *Table) ownKeyAddress(shard int) itemAddress {
 	return itemAddress{fmt.Sprintf("%s#%03d", t.cluster, shard), shardSortKey(shard)}
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned by Lease.Admit after Lease.Run has begun to end.
+// ErrClosed is the error that Lease.Admit returns after Lease.Run has begun to end.
 var ErrClosed = errors.New("lease: closed")
 
 // Clock returns a time that never goes back and that advances while the machine sleeps. The origin of the time is
 // arbitrary.
 type Clock func() time.Duration
 
-// Lease is a sidecar's right, until a time, to a part of the cluster's connection count and rate. Lease is safe for
-// concurrent use, and grants nothing before Run is called.
+// Lease is a sidecar's right, for a limited time, to a part of the cluster's connection count and rate. Lease is safe
+// for concurrent use, and grants nothing before Run is called.
 type Lease struct {
 	cfg     Config
 	store   Store
@@ -47,7 +47,7 @@ type Lease struct {
 	placesWritten bool // the file is locked and names the places of this process's records
 }
 
-// New returns a Lease on the table that store accesses. m may be nil.
+// New returns a Lease on the DynamoDB table of store, or the errors in cfg. m, the metrics, may be nil.
 func New(cfg Config, store Store, clock Clock, m *metrics.Lease, log *slog.Logger) (*Lease, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (l *Lease) runStep(ctx context.Context) (pause time.Duration, err error) {
 	return 0, nil
 }
 
-// callStore makes one call of the Store within Config.CallTimeout.
+// callStore makes the call c of the Store (the DynamoDB table) within Config.CallTimeout.
 func (l *Lease) callStore(ctx context.Context, c *storeCall) (a storeAnswer) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (l *Lease) returnSlots() {
 	}
 }
 
-// failAdmits makes all waiting Admits fail with ErrClosed.
+// failAdmits makes all waiting calls of Admit fail with ErrClosed.
 func (l *Lease) failAdmits() {
 	l.mu.Lock()
 	l.closed = true
@@ -190,7 +190,7 @@ func (l *Lease) failAdmits() {
 	l.mu.Unlock()
 }
 
-// wakeAdmitsLocked makes all waiting Admits try again. The caller holds l.mu.
+// wakeAdmitsLocked makes all waiting calls of Admit try again. The caller holds l.mu.
 func (l *Lease) wakeAdmitsLocked() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -204,8 +204,8 @@ func (l *Lease) wakeRun() {
 	}
 }
 
-// logChanges logs changes of the lease's phase, and problems that an operator must solve. A problem that will close
-// every backend is logged as soon as it is known.
+// logChanges logs changes of the lease's phase, and problems that an operator must solve. If a problem will close
+// every backend, logChanges logs it as soon as it is known.
 func (l *Lease) logChanges() {
 	l.mu.Lock()
 	now := l.clock()
@@ -257,7 +257,7 @@ func (l *Lease) logChanges() {
 		slog.Int("in_use", s.InUse), slog.Duration("age", s.Age)}, problemAttrs(s)...)...)
 }
 
-// logSettings logs changes of the table's limits, and limits that differ from the configured ones.
+// logSettings logs changes of the limits in the DynamoDB table, and limits that differ from the configured ones.
 func (l *Lease) logSettings(s State, now Settings, changed, differ bool) {
 	if changed {
 		l.log.Info("the lease table has other limits now", slog.Int("limit", now.Limit), slog.Int("rate", now.Rate), slog.Int("burst", now.Burst))
@@ -320,8 +320,8 @@ func (l *Lease) State() State {
 // dials.
 func (l *Lease) LimitsRate() bool { return l.cfg.Rate }
 
-// RecordRefusal records that the cluster refused a connection, for the number of connections (Count) or their rate
-// (Rate).
+// RecordRefusal records that the cluster refused a connection because of the quota q: for the number of connections
+// (Count) or for their rate (Rate).
 func (l *Lease) RecordRefusal(q ConnQuota) {
 	l.mu.Lock()
 	now := l.clock()

@@ -28,13 +28,13 @@ type slotLedger struct {
 	joins int
 	seq   uint64
 	sight []*shardImage // by shard; nil for a shard that was not read yet
-	// heard is the time of the table's last answer. sightless is the time of the last answer that followed a long silence
-	// of the table. During the silence, dead processes could not be distinguished from living ones.
+	// heard is the time of DynamoDB's last answer. sightless is the time of the last answer that followed a long silence
+	// of DynamoDB. During the silence, dead processes could not be distinguished from living ones.
 	heard, sightless time.Duration
 
 	used   int // permits in use
 	demand int // permits that callers wait for
-	// giving is the number of slots that this process will return to the shard giveTo, because other processes wait there.
+	// giving is the number of slots that this process will return to the shard giveTo, for processes that wait in it.
 	giving, giveTo int
 	giveAt         time.Duration // no slots are returned before this time
 	waiting        bool          // below the fair share without a free slot
@@ -83,7 +83,7 @@ func (l *slotLedger) beginWithSettings(s Settings, now time.Duration) {
 	l.lookAt = now + l.jittered(l.cfg.Heartbeat)
 }
 
-// replaceSettings replaces the settings after sluice lease init changed them.
+// replaceSettings replaces the settings after the command sluice lease init has changed them.
 func (l *slotLedger) replaceSettings(s Settings, now time.Duration) {
 	if s.Limit > l.settings.Limit {
 		l.hunt = slotSearch{}
@@ -92,8 +92,8 @@ func (l *slotLedger) replaceSettings(s Settings, now time.Duration) {
 	l.settings = s
 }
 
-// capAtFairShare starts a period in which no process takes more than the fair share, after the limit of the cluster or
-// of a shard has risen. Within that period all processes read the new limit.
+// capAtFairShare is called after the limit of the cluster or of a shard has risen. It starts a period in which no
+// process takes more than the fair share. In that period all processes read the new limit.
 func (l *slotLedger) capAtFairShare(now time.Duration) { l.levelUntil = now + 2*l.cfg.Heartbeat }
 
 // nextCall returns the call of the Store to make now, or nil and the time at which to call nextCall again.
@@ -115,10 +115,10 @@ func (l *slotLedger) nextCall(now time.Duration) (*storeCall, time.Duration) {
 	return nil, max(wake, now+time.Millisecond)
 }
 
-// never is later than any time at which something happens.
+// never is a time that is later than every other time in this package.
 const never = time.Duration(1<<63 - 1)
 
-// handleAnswer handles the answer of a call that nextCall returned.
+// handleAnswer handles DynamoDB's answer to a call that nextCall returned.
 func (l *slotLedger) handleAnswer(c *storeCall, a storeAnswer, now time.Duration) {
 	if a.err != nil {
 		l.stats.Fails++

@@ -67,7 +67,7 @@ func (i itemAttrs) strandedOwners() (owners []string) {
 	return owners
 }
 
-// closeShard closes a shard's item of format 1, so that no process takes or returns slots there. If the item is
+// closeShard closes a shard's item of format 1, so that no process takes or returns slots in it. If the item is
 // missing, closeShard creates a closed one, so that older versions do not create an open one.
 func (t *Table) closeShard(ctx context.Context, shard int) error {
 	u := itemUpdate{table: t.slots, at: t.sharedKeyAddress(shard), forever: true}
@@ -192,10 +192,10 @@ func (e *StrandedOwnersError) Error() string {
 // maxNamedOwners is the greatest number of owners that the text of a StrandedOwnersError names.
 const maxNamedOwners = 20
 
-// Migrate brings a table of format 1 to format 2 while sidecars run, and returns its result in words. Migrate closes
-// and moves one shard after the other, and changes the settings at the end. Sidecars follow each shard and close no
-// backends. While some owners cannot follow, Migrate fails before its first change. Migrate may be interrupted,
-// repeated, or run twice at once, because a partly migrated table is usable.
+// Migrate brings a DynamoDB table of format 1 to format 2 while sidecars run, and returns its result in words.
+// Migrate closes and moves one shard after the other, and changes the settings at the end. Sidecars use the moved
+// shards and close no backends. While some owners cannot use moved shards, Migrate fails before its first change. It
+// may be interrupted, repeated, or run twice at once, because a partly migrated table is usable.
 func (t *Table) Migrate(ctx context.Context) (did string, err error) {
 	patient, err := t.forAdmin(ctx)
 	if err != nil {
@@ -255,8 +255,8 @@ func (t *Table) migrate(ctx context.Context, heed bool) (did string, err error) 
 	return fmt.Sprintf("%d shards have keys of their own now: the table is of format 2", now.Shards), nil
 }
 
-// checkStrandedOwners returns a *StrandedOwnersError if a shard that was not moved yet has an owner that cannot follow
-// the move.
+// checkStrandedOwners returns a *StrandedOwnersError if a shard that was not moved yet has an owner that could not
+// use the moved shard.
 func (t *Table) checkStrandedOwners(ctx context.Context, shards int) error {
 	e := StrandedOwnersError{}
 	for shard := range shards {
@@ -276,8 +276,8 @@ func (t *Table) checkStrandedOwners(ctx context.Context, shards int) error {
 	return &e
 }
 
-// newestKnownRevision returns the newest revision (settings and epoch) in the table. A revision of a later version's
-// format is an error.
+// newestKnownRevision returns the newest revision (settings and epoch) in the DynamoDB table. If the revision has the
+// format of a later version, it returns an error.
 func (t *Table) newestKnownRevision(ctx context.Context) (settingsRevision, error) {
 	now, err := t.newestRevision(ctx)
 	if err == nil && now.Format > Format {

@@ -20,8 +20,8 @@ type ownRecord struct {
 	tried   time.Duration
 
 	pending *pendingChange
-	// doubt is a change that the table refused, although an earlier sending of the same change may still arrive. After the
-	// next renewal of the record, that earlier sending can have no effect.
+	// doubt is a change that DynamoDB refused, although an earlier sending of the same change may still arrive. After
+	// the next renewal of the record, that earlier sending can have no effect.
 	doubt *pendingChange
 }
 
@@ -79,8 +79,8 @@ func (l *slotLedger) canRemoveRecord(p *ownRecord) bool {
 	return p != l.parts[0] && !l.waiting && p.doubt == nil
 }
 
-// beginChange begins a change of one of this process's records: beginChange takes slots, or returns some when take is
-// below 0.
+// beginChange begins a change of p, one of this process's records: it takes slots, or returns some if take is below
+// 0.
 func (l *slotLedger) beginChange(p *ownRecord, now time.Duration, take int) *storeCall {
 	l.seq++
 	rec := Record{Seq: l.seq, Slots: p.rec.Slots + take, Total: l.heldSlots() + take, ReapAfter: l.cfg.ReapAfter,
@@ -103,8 +103,8 @@ func (l *slotLedger) sendPending(p *ownRecord, now time.Duration) *storeCall {
 	return &storeCall{kind: callChange, part: p, change: p.pending.change}
 }
 
-// resolvePending decides the outcome of a record's pending change by the record that the table has now. The table
-// has the new record, or the old one, or none because another process took its slots.
+// resolvePending decides the outcome of a record's pending change by the record that DynamoDB has now. That is the
+// new record, or the old one, or none because another process took its slots.
 func (l *slotLedger) resolvePending(p *ownRecord, a storeAnswer, now time.Duration) {
 	at := p.pending
 	p.pending = nil
@@ -174,7 +174,7 @@ func (l *slotLedger) returnSlotsAtEnd(now time.Duration) (*storeCall, time.Durat
 	return nil, never
 }
 
-// recordIn returns this process's record in a shard, or nil if the process has none there.
+// recordIn returns this process's record in a shard, or nil if the process has no record in it.
 func (l *slotLedger) recordIn(shard int) *ownRecord {
 	for _, p := range l.parts {
 		if p.shard == shard {

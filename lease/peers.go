@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// shardImage is the newest image of a shard that this process has read.
+// shardImage is the newest content of a shard in DynamoDB that this process has read.
 type shardImage struct {
 	at          time.Duration
 	limit, free int
@@ -15,8 +15,8 @@ type shardImage struct {
 	reapAt      time.Duration          // when the first record of others may be taken
 }
 
-// seenRecord is an owner's record in a shard. since is the time from which on the record was seen unchanged. first is
-// the time when this process first saw the owner.
+// seenRecord is an owner's record in a shard. since is the time since when this process has seen the record
+// unchanged. first is the time when this process first saw the owner.
 type seenRecord struct {
 	text         string
 	rec          Record
@@ -35,8 +35,8 @@ func (p *seenRecord) reapTime() time.Duration {
 	return p.since + p.rec.ReapAfter + p.rec.ReapAfter/1000 + 1
 }
 
-// recordImage records an image of a shard. The image may be older than the previous one. A record that seems changed
-// for that reason only starts to age again.
+// recordImage records an image of a shard. The image may be older than the previous one. If a record seems changed
+// for that reason, only its age begins again at 0.
 func (l *slotLedger) recordImage(shard int, image Shard, now time.Duration) {
 	if image.Limit == 0 && len(image.Owners) == 0 { // no item: the first join creates it
 		image.Limit = l.settings.shardLimit(shard)
@@ -93,14 +93,14 @@ const quietBeats = 2
 
 // isAlive reports whether a record was new or had changed within the last quietBeats heartbeats before the shard was
 // read. A dead owner has no fair share and no claim to slots, but its slots stay taken until ReapAfter. Silence does
-// not count while this process itself could not reach the table.
+// not count while this process itself could not reach DynamoDB.
 func (l *slotLedger) isAlive(s *shardImage, p *seenRecord) bool {
 	return s.at-max(p.since, l.sightless) <= quietBeats*l.cfg.Heartbeat
 }
 
-// claimedSlots returns the slots that living, waiting processes in a shard lack. lasting is for processes older than
-// a heartbeat, each of which has a claim to due slots. new is for younger processes, each with a claim to one block.
-// A young process may crash again, and its slots would be blocked until ReapAfter.
+// claimedSlots returns how many slots living, waiting processes in a shard lack. lasting is the number for processes
+// older than a heartbeat, each of which has a claim to due slots. new is that for younger processes, each with a
+// claim to one block. A young process may crash again, and its slots would be blocked until ReapAfter.
 func (l *slotLedger) claimedSlots(s *shardImage, due int) (lasting, new int) {
 	for owner, p := range s.peers {
 		switch {
@@ -179,9 +179,9 @@ func (l *slotLedger) sharePerProcess(now time.Duration, count func(*shardImage) 
 // heartbeat.
 const closePart = 4
 
-// decideReturn decides, after a renewal of one of this process's records, whether slots of the record's shard must be
-// returned. Slots are returned if a waiting process in the shard has a claim to slots, or if a lowered limit made the
-// number of free slots negative.
+// decideReturn decides, after a renewal of one of this process's records, whether this process must return slots of
+// the record's shard. It must if a waiting process in the shard has a claim to slots. It must also if a lowered limit
+// made the free slots negative.
 func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 	s := l.sight[p.shard]
 	fair, due := l.fairShare(now), l.lastingShare(now)
@@ -203,8 +203,8 @@ func (l *slotLedger) decideReturn(p *ownRecord, now time.Duration) {
 	}
 }
 
-// overcommitPortion returns how many slots this process returns to a shard whose free slots a lowered limit made
-// negative (-over). If some other process is above the fair share, it returns 0. Otherwise the number is
+// overcommitPortion returns how many slots this process returns to a shard whose free slots are negative (-over)
+// after the limit was lowered. If some other process is above the fair share, it returns 0. Otherwise the number is
 // proportional to this process's slots in the shard. Other shards then have free slots for this process.
 func (l *slotLedger) overcommitPortion(s *shardImage, p *ownRecord, over, fair int) int {
 	if l.peersAboveShare(s, fair) > 0 {
@@ -214,13 +214,13 @@ func (l *slotLedger) overcommitPortion(s *shardImage, p *ownRecord, over, fair i
 	return (over*p.heldSlots() + all - 1) / all
 }
 
-// claimPortion returns the number of slots that this process returns for the owed slots that other processes in a
-// shard claim. All processes with more than share slots return equal parts.
+// claimPortion returns how many of the owed slots, which other processes in a shard claim, this process returns. All
+// processes with more than share slots return equal parts.
 func (l *slotLedger) claimPortion(s *shardImage, owed, share int) int {
 	return min(max(block, owed/(1+l.peersAboveShare(s, share))), l.heldSlots()-share, owed)
 }
 
-// returnPromised returns a call that gives back slots promised to other processes, those that no permit covers.
+// returnPromised returns a call that gives back slots promised to other processes, as far as no permit covers these.
 func (l *slotLedger) returnPromised(now time.Duration) (*storeCall, time.Duration) {
 	free := l.heldSlots() - l.used
 	if l.giving == 0 || free <= 0 || l.leaving {
@@ -245,7 +245,7 @@ type idleMinimum struct {
 
 func (i *idleMinimum) recordSpare(spare int) { i.least = min(i.least, spare) }
 
-// returnIdleSlots returns slots that were unused for IdleRelease. The last block of slots stays with the process.
+// returnIdleSlots returns slots that were unused for IdleRelease. The process retains the last block of slots.
 func (l *slotLedger) returnIdleSlots(now time.Duration) (*storeCall, time.Duration) {
 	l.idle.recordSpare(l.sparePermits(now))
 	end := l.idle.since + l.cfg.IdleRelease
@@ -273,8 +273,8 @@ func compareSlots(a, b *ownRecord) int {
 	return size(a) - size(b)
 }
 
-// reapExpired takes the slots of a record that has not changed for its ReapAfter. The record's owner has closed all
-// backends by then, because it began to count before this process saw the record.
+// reapExpired takes the slots of a record that has not changed for its ReapAfter. The record's owner has already
+// closed all its backends, because it began to count before this process saw the record.
 func (l *slotLedger) reapExpired(now time.Duration) (*storeCall, time.Duration) {
 	if l.leaving {
 		return nil, never

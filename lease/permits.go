@@ -5,7 +5,7 @@ import "time"
 // This file computes the number of permits that this process may use, both while the lease is renewed in time and while
 // it is not.
 
-// heldSlots returns the number of slots that this process certainly has, whatever the outcome of its pending changes.
+// heldSlots returns how many slots this process certainly has, whatever the outcome of its pending changes.
 func (l *slotLedger) heldSlots() int {
 	held := 0
 	for _, p := range l.parts {
@@ -14,8 +14,8 @@ func (l *slotLedger) heldSlots() int {
 	return held
 }
 
-// renewalAge returns the time since the oldest of the last renewals of this process's records with slots. any is false
-// if no record has slots.
+// renewalAge returns the time since the last renewal of that record with slots whose renewal is oldest. any is false
+// if this process has no record with slots.
 func (l *slotLedger) renewalAge(now time.Duration) (age time.Duration, any bool) {
 	for _, p := range l.parts {
 		if p.rec.Slots > 0 {
@@ -26,8 +26,8 @@ func (l *slotLedger) renewalAge(now time.Duration) (age time.Duration, any bool)
 	return age, any
 }
 
-// allowedPermits returns the number of permits that may be in use: held slots less those promised to other processes.
-// The number falls to 0 while the lease is not renewed.
+// allowedPermits returns the number of permits (rights to an open backend) that may be in use: held slots less those
+// promised to other processes. The number falls to 0 while the lease is not renewed.
 func (l *slotLedger) allowedPermits(now time.Duration) int {
 	allowed := max(0, l.heldSlots()-l.giving)
 	age, _ := l.renewalAge(now)
@@ -57,7 +57,7 @@ func (l *slotLedger) phase(now time.Duration) Phase {
 	return OK
 }
 
-// takePermit takes a slot for a permit, if one is free.
+// takePermit takes a slot for a permit (right to an open backend), if a slot is free.
 func (l *slotLedger) takePermit(now time.Duration) bool {
 	l.dropIfExpired(now)
 	if l.leaving || l.sparePermits(now) <= 0 {
@@ -81,7 +81,7 @@ func (l *slotLedger) releasePermit() {
 }
 
 // dropIfExpired forgets all records of this process when the lease was not renewed for too long. The records stay in
-// the table until other processes take their slots.
+// DynamoDB until other processes take their slots.
 func (l *slotLedger) dropIfExpired(now time.Duration) {
 	if age, any := l.renewalAge(now); any && age >= l.cfg.lostAfter() {
 		l.parts, l.giving, l.lapsed, l.unrenewed = nil, 0, true, age

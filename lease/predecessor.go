@@ -7,11 +7,11 @@ import (
 )
 
 // predecessorPause is the time between getting the lock of the lease file and the first removal of an ended process's
-// record. The kernel closes the descriptors of an ended process one by one, so the lock may end before the last socket.
+// record. The kernel closes the ended process's descriptors one by one, so its lock may end before its last socket.
 const predecessorPause = time.Second
 
-// setPredecessors records the places where records of ended processes may be. setPredecessors is called before the
-// first call of the Store.
+// setPredecessors records graves, the places where records of ended processes may be. It is called before the first
+// call of the Store.
 func (l *slotLedger) setPredecessors(graves []recordPlace, now time.Duration) {
 	l.predecessorPlaces, l.predecessorsAt = graves, now+predecessorPause
 }
@@ -51,7 +51,7 @@ func (l *slotLedger) recordPlaces() []recordPlace {
 	return places
 }
 
-// UseLockFile sets the lock file that proves the end of this process to the next one. UseLockFile is called before Run.
+// UseLockFile sets the lock file that proves this process's end to the next process. It is called before Run.
 func (l *Lease) UseLockFile(f *LockFile) { l.file = f }
 
 // acquireLockFile locks the lease file until this process ends, and reads the places of ended processes' records.
@@ -75,8 +75,8 @@ func (l *Lease) acquireLockFile() {
 	l.mu.Unlock()
 }
 
-// writeRemainingPlaces writes, at the end of Run, the places of records that could not be removed. Mostly there are
-// none.
+// writeRemainingPlaces writes, at the end of Run, the places of records that could not be removed. Mostly there is no
+// such record.
 func (l *Lease) writeRemainingPlaces() {
 	if !l.file.isLocked() {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// errCredentials is the error of a call of DynamoDB that was not made because there were no AWS credentials.
+// errCredentials is the error of a call of DynamoDB that Sluice did not make because it had no AWS credentials.
 var errCredentials = errors.New("no AWS credentials")
 
 // A TableError explains why a call of DynamoDB failed.
@@ -35,7 +35,7 @@ func (e *TableError) Error() string {
 
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Is reports true for ErrThrottled if the call was throttled, for callers that do not know DynamoDB.
+// Is reports whether target is ErrThrottled and DynamoDB has throttled the call. So callers need not know DynamoDB.
 func (e *TableError) Is(target error) bool {
 	return target == ErrThrottled && e.Cause == metrics.CauseThrottled
 }
@@ -117,7 +117,7 @@ func isTimeout(err error) bool {
 	return ok && n.Timeout()
 }
 
-// A Problem is a failing step of the lease, and its remedy. Clients see the text of a Problem. So the text contains
+// A Problem says what fails in the lease, and the remedy. Clients see the text of a Problem. So the text contains
 // nothing of AWS's messages, which name accounts and roles.
 type Problem struct {
 	Step          string
@@ -180,7 +180,7 @@ func newProblem(k *storeCall, err error) *Problem {
 	return p
 }
 
-// suspendedProblem returns the problem of a lease that ran out although no call of the table failed.
+// suspendedProblem returns the problem of a lease that ran out although no call of DynamoDB failed.
 func suspendedProblem(unrenewed time.Duration) *Problem {
 	return &Problem{Step: (&storeCall{kind: callChange, part: &ownRecord{}}).description(), Cause: metrics.CauseSuspended, Remedy: remedies[metrics.CauseSuspended],
 		Err: fmt.Errorf("nothing was renewed for %v", unrenewed.Round(time.Millisecond)), kind: callChange}

@@ -28,8 +28,8 @@ type Record struct {
 	Lasting bool
 }
 
-// String returns the record's text in the table. A lasting process writes each flag twice, which
-// older versions read as one flag.
+// String returns the record's text in the DynamoDB table. A lasting process writes each flag twice, which older
+// versions read as one flag.
 func (r Record) String() string {
 	flags, times := "", 1
 	if r.Lasting {
@@ -71,7 +71,7 @@ func badRecord(text string) error {
 	return fmt.Errorf("lease: record %q: want seq|slots|total|milliseconds|flags", text)
 }
 
-// A Shard is one item of the DynamoDB table: a part of the cluster's limit, and the records of its owners.
+// A Shard is one item of the DynamoDB table: a part of the cluster's connection limit, and the records of its owners.
 type Shard struct {
 	Limit int
 	// Free is the number of free slots. A lowered limit may bring Free below 0, and nothing is granted then until enough
@@ -92,8 +92,8 @@ func (s Shard) HeldSlots() int {
 	return held
 }
 
-// Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless the table was
-// edited by hand.
+// Drift returns by how many slots the shard's limit differs from free plus held slots. Drift is 0 unless someone has
+// edited the table by hand.
 func (s Shard) Drift() int { return s.Limit - s.Free - s.HeldSlots() }
 
 // A ShardChange is one conditional write of one shard. The change happens if the owner's record is Old and, when it
@@ -144,8 +144,8 @@ type Reservation struct {
 	Wrong int64
 }
 
-// Apply defines the effect of a Reservation on next, the time of the next ticket. Apply returns that time afterwards,
-// and whether the tickets were reserved. The first reserved ticket is due at after - Tickets*Interval.
+// Apply defines the effect of a Reservation on next, the time of the next ticket (right to dial). It returns the time
+// afterwards, and whether tickets were reserved. The first of them is due at after - Tickets*Interval.
 func (r Reservation) Apply(next int64) (after int64, reserved bool) {
 	if r.Wrong != 0 {
 		if next != r.Wrong {

@@ -14,8 +14,8 @@ const (
 	Starting Phase = iota
 	// OK is the phase while the lease is renewed in time.
 	OK
-	// Degraded is the phase when the lease was not renewed lately. Open backends stay open, and no slots are taken. An
-	// ended backend may be replaced, and no backend is retired for its age.
+	// Degraded is the phase when the lease was not renewed lately. Open backends stay open, but the process takes no
+	// slots. An ended backend may be replaced, and no backend is retired for its age.
 	Degraded
 	// Draining is the phase when the lease is about to run out. Idle backends close, a few at a time, and none is
 	// replaced.
@@ -54,28 +54,28 @@ type State struct {
 	// they could not be replaced.
 	Postpone bool
 	// Local means that dials use the part of the connection rate that is reserved for sidecars without access to the
-	// table.
+	// DynamoDB table.
 	Local bool
 	// Age is the time since the lease was last renewed.
 	Age time.Duration
-	// Queue is how far ahead of now the cluster's tickets (rights to dial once) are reserved, by the table's last answer.
+	// Queue is how far ahead of now the cluster's tickets (rights to dial once) are reserved, by DynamoDB's last answer.
 	Queue time.Duration
 	// Limit is the cluster's number of slots, and Fair this process's share of them. Each is 0 if unknown.
 	Limit, Fair int
 	// Reason is the error because of which no slot can be granted, or nil.
 	Reason error
-	// Differences are the settings whose values in the table, which apply, differ from the configured ones.
+	// Differences are the settings whose values in DynamoDB, which apply, differ from the configured ones.
 	Differences []SettingDifference
-	// Unusable says why this process cannot use the table's newest settings and works with earlier ones. If it can use the
-	// newest settings, Unusable is nil.
+	// Unusable says why this process cannot use the newest settings in DynamoDB and works with earlier ones. If it can
+	// use the newest settings, Unusable is nil.
 	Unusable error
-	// Problem says why calls of the table fail, or is nil. In the phase Lost, Problem may say that this process was
+	// Problem says why calls of DynamoDB fail, or is nil. In the phase Lost, Problem may say that this process was
 	// suspended. In the phase OK, Problem may be harmless.
 	Problem *Problem
 }
 
-// ShortfallReason returns the error that explains to a client why the lease grants less than it should.
-// ShortfallReason returns nil while the lease grants enough, or if no call of the table fails.
+// ShortfallReason returns the error that explains to a client why the lease grants less than it should. It returns
+// nil while the lease grants enough, or if no call of DynamoDB fails.
 func (s State) ShortfallReason() error {
 	switch {
 	case s.Reason != nil:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Status is the content of the DynamoDB table for one cluster.
+// Status is what the DynamoDB table holds for one cluster.
 type Status struct {
 	Settings Settings
 	Shards   []Shard
@@ -23,7 +23,7 @@ type Status struct {
 	next       int64            // time of the next ticket
 }
 
-// Status reads all items of a cluster from the table.
+// Status reads all items of a cluster from the DynamoDB table.
 func (t *Table) Status(ctx context.Context) (Status, error) {
 	t, err := t.forAdmin(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (t *Table) Status(ctx context.Context) (Status, error) {
 // isHalfMigrated reports whether some shards are moved to the keys of format 2 while the settings still have format 1.
 func (s Status) isHalfMigrated() bool { return s.Settings.Format < Format && s.moved > 0 }
 
-// Problems returns the errors found in the table, one line each. Examples are limits that differ from the settings
-// after an interrupted Init, and shards whose numbers disagree.
+// Problems returns the errors found in the DynamoDB table, one line each. Examples are limits that differ from the
+// settings after an interrupted Init, and shards whose numbers disagree.
 func (s Status) Problems() []string {
 	var problems []string
 	sum := 0
@@ -114,16 +114,16 @@ func (s Status) UnchangedOwners(before Status) (owners []string) {
 	return owners
 }
 
-// A Repair is one error in the table, described by Text, with the write that corrects the error.
+// A Repair describes one error in the DynamoDB table by Text, and has the write that corrects the error.
 type Repair struct {
 	Text string
 	do   func(context.Context, *Table) error
 }
 
-// Repairs returns the corrections of the table. The corrections concern shards and settings that have not followed the
-// newest revision, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once).
-// Corrections also remove the records of the given owners, which the caller knows to be dead. An owner has the name
-// that Status shows.
+// Repairs returns the corrections of the table. Corrections concern limits of shards and rates that lag behind the
+// settings, shards whose numbers disagree, and an impossible time of the next ticket (right to dial once). Corrections
+// also finish a half-done migration, and remove the records of the given owners, which the caller knows to be dead. An
+// owner has the name that Status shows.
 func (t *Table) Repairs(s Status, owners []string) []Repair {
 	var repairs []Repair
 	for shard, one := range s.Shards {
@@ -165,7 +165,7 @@ func (t *Table) Repairs(s Status, owners []string) []Repair {
 	return repairs
 }
 
-// Repair performs a correction. If the item has changed since Status, Repair changes nothing and returns an error.
+// Repair performs the correction r. If the item has changed since Status, it changes nothing and returns an error.
 func (t *Table) Repair(ctx context.Context, r Repair) error {
 	patient, err := t.forAdmin(ctx)
 	if err != nil {

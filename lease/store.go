@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Store is the shared table of the lease. A failed call may have taken effect, may take effect later, and may take
-// effect twice. Each call returns in bounded time. ShardChange.Apply and Reservation.Apply define these effects.
+// Store is the lease's shared table. A failed call may have taken effect, may take effect later, and may take effect
+// twice. Each call returns in bounded time. ShardChange.Apply and Reservation.Apply define the effects of calls.
 type Store interface {
-	// Settings returns the cluster's settings in the table, or ErrNoSettings if the table has none.
+	// Settings returns the cluster's settings from the table, or ErrNoSettings if the table has none.
 	Settings(ctx context.Context) (Settings, TableTime, error)
-	// Look returns a shard, perhaps not in its newest state. A shard that is missing in the table is empty.
+	// Look returns a shard, perhaps not in its newest state. Look returns a missing shard as an empty one.
 	Look(ctx context.Context, shard int) (Shard, error)
 	// Change makes a conditional write of a shard. Change returns the shard after the write, or as it was found when the
 	// condition was not met.
@@ -21,15 +21,15 @@ type Store interface {
 	// as it was found when the reservation was refused.
 	Reserve(ctx context.Context, r Reservation) (next int64, done bool, at TableTime, err error)
 	// FindsMovedShards reports whether this process can use shards that were moved to their own keys, as of the last
-	// Settings. FindsMovedShards makes no call of the table.
+	// Settings. FindsMovedShards makes no call of DynamoDB.
 	FindsMovedShards() bool
 }
 
-// TableTime is the time of the table's clock in an answer, in whole seconds. The zero TableTime means that the answer
+// TableTime is the time of DynamoDB's clock in an answer, in whole seconds. The zero TableTime means that the answer
 // had no time.
 type TableTime time.Time
 
-// Settings are a cluster's limits. The settings are stored in the table and apply to all sidecars, whatever their
+// Settings are a cluster's limits. The DynamoDB table holds them. They apply to all sidecars, whatever their
 // configuration.
 type Settings struct {
 	Format int // of the items, at most Format
@@ -39,10 +39,10 @@ type Settings struct {
 	Burst  int // unused tickets that may accumulate
 }
 
-// ErrNoSettings is returned by a Store whose table was not initialised for the cluster.
+// ErrNoSettings is the error of a Store whose table was not initialised for the cluster.
 var ErrNoSettings = errors.New("not initialised for this cluster: run sluice lease init")
 
-// A MismatchError says that this process cannot work with a setting in the table.
+// A MismatchError says that this process cannot work with a setting in the DynamoDB table.
 type MismatchError struct {
 	Key               string
 	Table, Configured int
@@ -65,5 +65,5 @@ func (s Settings) shardLimit(shard int) int {
 	return limit
 }
 
-// ErrThrottled marks a call that the table refused because of its load.
+// ErrThrottled marks the error of a call that DynamoDB refused because of its load.
 var ErrThrottled = errors.New("throttled")

@@ -129,8 +129,8 @@ func NewTable(cfg Config, chain aws.Config) *Table {
 	return t
 }
 
-// forAdmin returns a copy of the table for administration, which repeats throttled or failed calls for some 20
-// seconds. So a write of an administrator may be sent twice. forAdmin returns an error if the cluster has two ledgers.
+// forAdmin returns a copy of the Table for administration, which repeats throttled or failed calls for some 20
+// seconds. So it may send a write twice. forAdmin returns an error if the cluster has two ledgers.
 func (t *Table) forAdmin(ctx context.Context) (*Table, error) {
 	patient := t.withRetries()
 	return patient, patient.resolveClusterName(ctx)
@@ -178,7 +178,7 @@ func (i itemAttrs) text(name string) string {
 	return ""
 }
 
-// settings returns a cluster's settings from the item that holds them.
+// settings returns a cluster's settings from i, the item that holds them.
 func (i itemAttrs) settings() Settings {
 	return Settings{
 		Format: int(i.number(attrFormat)), Shards: int(i.number(attrShards)), Limit: int(i.number(attrLimit)),
@@ -186,7 +186,7 @@ func (i itemAttrs) settings() Settings {
 	}
 }
 
-// shard returns a Shard from the item that holds it.
+// shard returns the Shard that the item i holds.
 func (i itemAttrs) shard() Shard {
 	s := Shard{Limit: int(i.number(attrLimit)), Free: int(i.number(attrFree)), Owners: make(map[string]string)}
 	for name, value := range i {
@@ -198,8 +198,8 @@ func (i itemAttrs) shard() Shard {
 	return s
 }
 
-// Settings implements Store: it reads the cluster's settings. The rate comes from the table of tickets, if that is
-// another table.
+// Settings implements Store: it reads the cluster's settings. It reads the connection rate and the burst from the
+// table of tickets (rights to dial once), if slots are in another table.
 func (t *Table) Settings(ctx context.Context) (Settings, TableTime, error) {
 	if err := t.resolveClusterName(ctx); err != nil {
 		return Settings{}, TableTime{}, err
@@ -224,15 +224,15 @@ func (t *Table) readSettings(ctx context.Context, table string) (Settings, Table
 	return found.settings(), at, err
 }
 
-// noSettingsError returns ErrNoSettings with the key under which no settings were found. An init for another endpoint
-// or port would create another ledger.
+// noSettingsError returns ErrNoSettings with the key under which no settings were found. sluice lease init for
+// another endpoint or port would create items under another key.
 func (t *Table) noSettingsError(table string) error {
 	return &TableError{Cause: metrics.CauseNotInitialised, Table: table, Region: t.api.Options().Region,
 		Err: fmt.Errorf("no settings under the key %s: %w", t.clusterItemAddress(itemSettings).partition, ErrNoSettings)}
 }
 
-// Reserve implements Store: it reserves tickets, rights to dial once. If unused tickets have been saved, a second write
-// is needed.
+// Reserve implements Store: it reserves tickets, rights to dial once. If unused tickets have accumulated, Reserve
+// needs a second write.
 func (t *Table) Reserve(ctx context.Context, r Reservation) (int64, bool, TableTime, error) {
 	u := itemUpdate{table: t.rate, at: t.clusterItemAddress(itemTickets)}
 	tickets := int64(r.Tickets) * r.Interval
@@ -269,7 +269,7 @@ func (t *Table) readItem(ctx context.Context, table string, from itemAddress, co
 	return out.Item, TableTime(at), nil
 }
 
-// updateItem makes a conditional update of an item. updateItem returns the item afterwards, or as it was found when the
+// updateItem makes a conditional update of an item. It returns the item after the update, or as it was found when the
 // condition was not met.
 func (t *Table) updateItem(ctx context.Context, u *itemUpdate) (itemAttrs, bool, TableTime, error) {
 	if now := t.serverSeconds(); u.forever {

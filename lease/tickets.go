@@ -15,8 +15,8 @@ const (
 	queuePart  = 3
 	queueHalf  = 8
 	queueLeast = time.Second
-	// youngTime is the first time after a process's start, in which a process with a backend leaves saved tickets
-	// (unused rights to dial) to others. It leaves fewer and fewer to those that start at the same time.
+	// youngTime begins at a process's start. In it a process with a backend leaves saved tickets (unused rights to dial)
+	// to others. To processes that start at the same time it leaves fewer and fewer.
 	youngTime = 10 * time.Second
 	// youngBatch is the number of tickets (rights to dial once) that a process reserves at once until youngTime after its
 	// start.
@@ -36,10 +36,10 @@ const (
 	// refusal.
 	retryLeast   = 100 * time.Millisecond
 	mostRefusals = 4
-	// impossibleQueue is the distance from now beyond which the table's time of the next dial cannot be right. A wrong
-	// clock or an edit of the table is the cause. A process that reads a time beyond impossibleQueue resets the time.
+	// impossibleQueue is the distance from now beyond which the time of the next dial in DynamoDB cannot be right. A
+	// wrong clock or an edit by hand is the cause. A process that reads a time beyond impossibleQueue resets the time.
 	impossibleQueue = 10 * time.Minute
-	// localAfter is the number of consecutive failed calls after which the table counts as out of reach.
+	// localAfter is the number of consecutive failed calls after which DynamoDB counts as out of reach.
 	localAfter = 2
 	// raceMost is the longest pause after another process was faster to reserve saved tickets, unused rights to dial.
 	raceMost = 50 * time.Millisecond
@@ -95,13 +95,13 @@ func newTicketLedger(cfg Config, rng *rand.Rand) *ticketLedger {
 
 func (t *ticketLedger) setRate(s Settings) { t.rate, t.burst = s.Rate, s.Burst }
 
-// thriftyBeats is the number of heartbeats after a change of the rate in which no saved ticket (unused right to dial)
-// is used. All processes read the change within that time.
+// thriftyBeats is the number of heartbeats after a change of the connection rate without use of saved tickets (unused
+// rights to dial). All processes read the new rate within these heartbeats.
 const thriftyBeats = 3
 
-// replaceSettings replaces the settings. A process that has not read the new settings may still use tickets (rights to
-// dial) that it counts as saved. So this process uses no saved tickets for a while, because the processes together
-// could exceed the cluster's burst.
+// replaceSettings replaces the settings. A process that has not read the new settings may still use tickets (rights
+// to dial) that it counts as saved. So this process uses no saved tickets for a while: otherwise all processes
+// together could exceed the cluster's burst.
 func (t *ticketLedger) replaceSettings(s Settings, now time.Duration) {
 	if t.rate != s.Rate || t.burst != s.Burst {
 		t.setRate(s)
@@ -117,24 +117,24 @@ func (t *ticketLedger) savedTickets(now time.Duration) int64 {
 	return int64(t.burst)
 }
 
-// interval returns the time between two tickets (rights to dial once), in microseconds of the table's clock.
+// interval returns the time between two tickets (rights to dial once), in microseconds of DynamoDB's clock.
 func (t *ticketLedger) interval() int64 { return int64(time.Second/time.Microsecond) / int64(t.rate) }
 
-// burstTime returns the time for which unused tickets (rights to dial) are saved, in which the burst accumulates.
+// burstTime returns how long unused tickets (rights to dial) remain usable: the time in which a burst accumulates.
 func (t *ticketLedger) burstTime() time.Duration {
 	return time.Duration(int64(t.burst)*t.interval()) * time.Microsecond
 }
 
-// usesLocalShare reports whether the table is out of reach, so that dials use the reserved part of the rate.
+// usesLocalShare reports whether the DynamoDB table is out of reach, so that dials use the reserved part of the rate.
 func (t *ticketLedger) usesLocalShare() bool { return t.failing >= localAfter }
 
-// localInterval returns the time between two dials of one process while the table is out of reach.
+// localInterval returns the time between two dials of one process while the DynamoDB table is out of reach.
 func (t *ticketLedger) localInterval() time.Duration {
 	return time.Second * time.Duration(t.cfg.MaxInstances) / time.Duration(max(1, t.cfg.Reserve))
 }
 
-// takeTicket uses a ticket (right to dial once) that is due. Without such a ticket, takeTicket returns the time to ask
-// again if nothing happens until then.
+// takeTicket uses a ticket (right to dial once) that is due. Without such a ticket, takeTicket returns false, and the
+// time to call it again if nothing happens earlier.
 func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duration) {
 	if now < t.refused {
 		return false, t.refused
@@ -163,11 +163,11 @@ func (t *ticketLedger) takeTicket(now time.Duration) (ok bool, wake time.Duratio
 	return false, wake
 }
 
-// nextReservation returns the reservation to make now, or nil and the time to call it again. A reservation is made
-// when the last batch is used up, for at most as many dials as have slots.
+// nextReservation returns the reservation to make now, or nil and the time to call nextReservation again. A
+// reservation is made when the last batch is used up, for at most as many dials as have slots.
 //
-// A process without backends may reserve one ticket however long the queue is. It may do so once a heartbeat,
-// because its backends may fail right after the dial. All other reservations wait until the queue is short.
+// A process without backends may reserve one ticket (right to dial) in any queue. It may do so once a heartbeat,
+// because its backends may fail right after the dial. Other reservations wait until the queue is short.
 func (t *ticketLedger) nextReservation(now time.Duration, most, open int) (*storeCall, time.Duration) {
 	want := min(t.demand, t.batch, most)
 	if t.rate == 0 || want <= 0 || len(t.due) > 0 {
@@ -278,8 +278,8 @@ func (t *ticketLedger) observeQueue(r Reservation, a storeAnswer, now time.Durat
 	t.last = a.next
 }
 
-// recordFailure records a failed call for the settings or for a reservation. When the table cannot be reached any more,
-// the first dial comes at a random time, because all other processes may have lost the table as well.
+// recordFailure records a failed call for the settings or for a reservation. When DynamoDB is out of reach, the first
+// dial comes at a random time, because other processes may have lost DynamoDB too.
 func (t *ticketLedger) recordFailure(now time.Duration) {
 	t.stats.Fails++
 	t.pause = now + backoff(t.rng, t.failing, 5*time.Second)
@@ -288,8 +288,8 @@ func (t *ticketLedger) recordFailure(now time.Duration) {
 	}
 }
 
-// delayAfterRefusal delays dials after the cluster refused a connection for the rate. Some program without tickets uses
-// the rate too.
+// delayAfterRefusal delays dials after the cluster refused a connection for the rate. Some program that takes no
+// tickets (rights to dial) uses the cluster's rate too.
 func (t *ticketLedger) delayAfterRefusal(now time.Duration) {
 	t.stats.Refusals++
 	t.refused = max(t.refused, now+refusedRateLeast+randomUpTo(t.rng, refusedRateMost-refusedRateLeast))

@@ -21,7 +21,7 @@ const (
 	halfLife = 10 * time.Minute
 )
 
-// operationSeries holds the series of all transactions with one operation name.
+// operationSeries holds the series of all transactions with one operation name (verb and table, as select_shards).
 type operationSeries struct {
 	name      string
 	uses      atomic.Uint64 // successful statements; older ones count less
@@ -58,7 +58,7 @@ func (o *operationTable) init(now func() time.Time, makes func(name string) *ope
 	o.known.Store(&map[string]*operationSeries{Other: makes(Other)})
 }
 
-// seriesOf returns an operation's series, or the series of Other if the operation has none.
+// seriesOf returns the series of an operation (verb and table), or those of Other if the operation has none.
 func (o *operationTable) seriesOf(name string) *operationSeries {
 	known := *o.known.Load()
 	if found := known[name]; found != nil {
@@ -74,7 +74,7 @@ func (o *operationTable) withLabel(name string, f func(label string)) {
 	f(o.seriesOf(name).name)
 }
 
-// countUse counts a successful statement of an operation.
+// countUse counts a successful statement of an operation (verb and table, as select_shards).
 func (o *operationTable) countUse(name string) {
 	if found := (*o.known.Load())[name]; found != nil {
 		found.uses.Add(1)
@@ -83,8 +83,8 @@ func (o *operationTable) countUse(name string) {
 	}
 }
 
-// admitName gives an operation its own series if there is room, or if the operation is used more than twice as much as
-// the least used one. So two operations with equal use do not alternate.
+// admitName gives an operation (verb and table) its own series if there is room. Otherwise the operation must be used
+// more than twice as much as the least used one. So two operations with equal use do not alternate.
 func (o *operationTable) admitName(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +117,7 @@ func (o *operationTable) admitName(name string) {
 	}
 }
 
-// leastUsed returns the operation that is used least, except Other.
+// leastUsed returns the series of the operation (verb and table) that is used least, except Other.
 func (o *operationTable) leastUsed() (last *operationSeries) {
 	for name, each := range *o.known.Load() {
 		if name != Other && (last == nil || each.uses.Load() < last.uses.Load()) {
@@ -127,7 +127,7 @@ func (o *operationTable) leastUsed() (last *operationSeries) {
 	return last
 }
 
-// decayUses halves the uses of all operations for each halfLife that has passed. Concurrent uses may be lost.
+// decayUses halves the uses of all operations for each halfLife that has passed. It may lose concurrent uses.
 func (o *operationTable) decayUses() {
 	times := o.now().Sub(o.aged) / halfLife
 	if times == 0 {
@@ -155,7 +155,7 @@ func (o *operationTable) addName(name string, uses uint64) {
 	o.known.Store(&grown)
 }
 
-// removeName deletes an operation with all its series. A transaction that still holds the operation's gauge then
+// removeName deletes an operation with all its series. A transaction that still has the operation's gauge then
 // changes a deleted series.
 func (o *operationTable) removeName(name string) {
 	left := maps.Clone(*o.known.Load())
@@ -169,8 +169,8 @@ func (o *operationTable) removeName(name string) {
 // ActiveTx is a transaction that is counted as active. The zero ActiveTx counts no transaction.
 type ActiveTx struct{ active prometheus.Gauge }
 
-// CountTxStart counts a replayable transaction as active under an operation, and returns that count. was is the
-// transaction's earlier count, under another operation, or the zero ActiveTx.
+// CountTxStart counts a replayable transaction as active under an operation (verb and table), and returns that count.
+// was is the transaction's earlier count, under another operation, or the zero ActiveTx.
 func (p *Proxy) CountTxStart(was ActiveTx, operation string) ActiveTx {
 	if p == nil {
 		return ActiveTx{}
@@ -187,7 +187,7 @@ func (r ActiveTx) decrement() {
 	}
 }
 
-// CountTxEnd counts the end of a transaction, its time and its number of replays.
+// CountTxEnd counts the end of the transaction r under an operation, with its duration and number of replays.
 func (p *Proxy) CountTxEnd(r ActiveTx, operation string, took time.Duration, replays int) {
 	if p != nil {
 		r.decrement()
@@ -197,7 +197,7 @@ func (p *Proxy) CountTxEnd(r ActiveTx, operation string, took time.Duration, rep
 	}
 }
 
-// CountOperationSuccess counts a successful statement of an operation.
+// CountOperationSuccess counts a successful statement of an operation (verb and table, as select_shards).
 func (p *Proxy) CountOperationSuccess(operation string) {
 	if p != nil {
 		p.tx.operations.countUse(operation)

@@ -164,7 +164,7 @@ func (p *Proxy) CountAdvisoryLock(outcome string) {
 	}
 }
 
-// CountEarlyCommit counts a part of a transaction that was committed before the client's COMMIT.
+// CountEarlyCommit counts a part of a client's transaction that Sluice committed before the client's COMMIT.
 func (p *Proxy) CountEarlyCommit() {
 	if p != nil {
 		p.early.Inc()

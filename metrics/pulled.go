@@ -13,7 +13,7 @@ type snapshotMetrics[S any] struct {
 	rows []seriesRow[S]
 }
 
-// seriesRow is one series that is made from a snapshot S.
+// seriesRow is one series of a metric, with the function that reads its value from a snapshot S.
 type seriesRow[S any] struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -40,14 +40,14 @@ func (p *snapshotMetrics[S]) snapshot() S {
 	return none
 }
 
-// Describe implements prometheus.Collector by sending the descriptions of all rows.
+// Describe implements prometheus.Collector by sending the descriptions of all series.
 func (p *snapshotMetrics[S]) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range p.rows {
 		ch <- r.desc
 	}
 }
 
-// Collect implements prometheus.Collector by reading a snapshot and sending its rows.
+// Collect implements prometheus.Collector by taking a snapshot and sending the series made from it.
 func (p *snapshotMetrics[S]) Collect(ch chan<- prometheus.Metric) { p.collect(p.snapshot(), ch) }
 
 func (p *snapshotMetrics[S]) collect(s S, ch chan<- prometheus.Metric) {

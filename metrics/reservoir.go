@@ -75,7 +75,7 @@ func (r *Reservoir) SetSource(f func() ReservoirGauges) {
 	}
 }
 
-// CountDiscard counts a backend that was closed, by its reason.
+// CountDiscard counts a closed backend by reason, which is a reservoir.CloseReason.
 func (r *Reservoir) CountDiscard(reason string) {
 	if r != nil {
 		r.discards.inc(reason)
@@ -90,7 +90,7 @@ func (r *Reservoir) CountDial(d time.Duration) {
 	}
 }
 
-// CountDialFailure counts a failed dial of a backend, by its reason.
+// CountDialFailure counts a failed dial of a backend by reason, the failed step or a refusal by quota.
 func (r *Reservoir) CountDialFailure(reason string) {
 	if r != nil {
 		r.failures.inc(reason)

@@ -16,13 +16,13 @@ const maxAttempt = 5
 var (
 	// conflictStates are values of the label sqlstate of dsql_tx_retries_total: DSQL's codes, SQLSTATEs and other causes.
 	conflictStates = []string{"OC000", "OC001", "40001", "backend_lost", "0A000", "unknown_name"}
-	// errorTypes are the classes of errors in package retry.
+	// errorTypes are the values of the label error_type: the classes (ResultClass) of package retry.
 	errorTypes   = []string{"permanent", "condition_failed", "conflict", "unsupported"}
 	partOutcomes = []string{PartSame, PartDiffers, PartFailed}
 )
 
-// These are values of the label outcome of dsql_discarded_parts_total. The metric counts parts after a savepoint that
-// were run again.
+// These are values of the label outcome of dsql_discarded_parts_total. It counts parts of transactions, after a
+// savepoint, that Sluice ran again before a ROLLBACK TO discarded them.
 const (
 	PartSame    = "same"
 	PartDiffers = "differs"
@@ -105,9 +105,9 @@ func (p *Proxy) CountTxConflict(operation string) {
 	}
 }
 
-// CountTxRetry counts a replay, which is the attempt-th of its transaction. cause is OC000, OC001, backend_lost, 0A000
-// (the server refused a statement that has another form), or unknown_name (a statement has a new plan by the current
-// schema). Any other cause counts as 40001.
+// CountTxRetry counts a replay, which is the attempt-th of its transaction. cause is OC000, OC001, backend_lost,
+// 0A000 or unknown_name. Any other cause counts as 40001. 0A000: Sluice can rewrite the refused statement in another
+// way. unknown_name: a statement has a new plan by the current schema.
 func (p *Proxy) CountTxRetry(operation, cause string, attempt int) {
 	if p == nil {
 		return
@@ -129,15 +129,15 @@ func (p *Proxy) CountReplayRefusal(reason string) {
 	}
 }
 
-// CountDiscardedPart counts a part after a savepoint that was run again before ROLLBACK TO discarded it. outcome is
-// PartSame, PartDiffers or PartFailed.
+// CountDiscardedPart counts a part of a transaction, after a savepoint, that Sluice ran again before ROLLBACK TO
+// discarded it. outcome is PartSame, PartDiffers or PartFailed.
 func (p *Proxy) CountDiscardedPart(outcome string) {
 	if p != nil {
 		p.tx.parts.inc(outcome)
 	}
 }
 
-// CountTxExhausted counts a transaction that has used up its replays.
+// CountTxExhausted counts a transaction that is not replayed again, because it has used up its replays.
 func (p *Proxy) CountTxExhausted(operation string) {
 	if p != nil {
 		p.tx.operations.withLabel(operation, func(label string) { p.tx.exhausted.WithLabelValues(label).Inc() })

@@ -17,8 +17,8 @@ func (t *turn) isAbandoned() bool { return t.attempt.originalError == nil }
 func (t *turn) isAttemptOver() bool { return t.rec.phase == phaseAborting || t.isAbandoned() }
 
 // abortAttempt ends a failed attempt of a transaction. It brings the backend to ReadyForQuery and drops the server's
-// answers. A backend that is lost meanwhile, or whose Sync would commit, is discarded, which aborts the transaction
-// too. t.statusAfter is set to the transaction status that the client would see now. An error ends the session.
+// answers. It discards a backend that is lost meanwhile, or whose Sync might commit, which aborts the transaction
+// too. t.attempt.statusAfter gets the transaction status that the client would see now. An error ends the session.
 func (s *session) abortAttempt() error {
 	t := s.t
 	tolerated := func(err error) error {
@@ -26,7 +26,7 @@ func (s *session) abortAttempt() error {
 		if !errors.As(err, &gone) {
 			return err
 		}
-		// The server aborts a transaction whose connection is lost.
+		// A lost backend is no error here: the server aborts a transaction whose connection is lost.
 		s.recordLoss(gone, lossDuringReplay)
 		s.dropBackend(reservoir.Broken)
 		return nil
@@ -66,15 +66,15 @@ func (s *session) abortAttempt() error {
 }
 
 // mightSyncCommit reports whether the Sync that abortAttempt would send might commit the failed attempt's statements.
-// It might if the Sync group is outside a block and has not failed at the server.
+// It might if the Sync group (frames up to a Sync) is outside a block and has not failed at the server.
 func (t *turn) mightSyncCommit() bool {
 	q := &t.owed
 	synced := !q.empty() && q.items[len(q.items)-1].endsWithReady()
 	return t.server.outcome.WouldSyncCommit() && t.attempt.serverAt == midTurn && !synced
 }
 
-// syncToReady sends the missing Sync and reads the backend's frames up to ReadyForQuery. The client gets none of them.
-// After a failed frame the server skips further frames up to the Sync, even a Query.
+// syncToReady sends the missing Sync and reads the backend's frames up to ReadyForQuery. The client gets none of
+// them. After a frame that failed, the server skips further frames up to the Sync, even a Query.
 func (s *session) syncToReady() error {
 	t := s.t
 	if t.attempt.serverAt == atReady {

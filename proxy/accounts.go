@@ -10,29 +10,29 @@ import (
 )
 
 // A session's accounts bound the memory of its client's state (package account), within the accounts of the process.
-// State for which an account has no room is refused before it is stored, and the session continues. State that the
-// server has already accepted is charged in any case.
+// If an account has no room for new state, Sluice refuses the state before storing it, and the session continues.
+// State that the server has already accepted is charged in any case.
 //
-//	settings    in force, staged, and those that savepoints may restore (settings.Client.Bytes)
-//	names       of prepared statements; their texts and descriptions are charged to the texts
+//	settings    in force, staged (not yet committed), and those that savepoints may restore (settings.Client.Bytes)
+//	names       of prepared statements; their texts and descriptions are charged as account.Texts, not as state
 //	portals     names, values, formats, and long texts of their statements (portal.go)
-//	frames      that are read whole, and deferred Closes; until the turn has ended
+//	frames      that Sluice reads whole, and Closes that wait for the Sync; until the turn has ended
 //	feature     bytes that a feature holds for its statement (feature.Client.ChargeMemory); until the turn has ended
 //	locks       advisory locks
 //
 // Package retry bounds the logs of transactions and the answers that are withheld from the client.
 
-// memoryAccounts has the memory accounts of one session, and the charges of its state between transactions. A
-// session embeds it. Statement texts are charged to another account, which needs no Charge.
+// memoryAccounts has the memory account of one session, and the part of it that settings and savepoints use between
+// transactions. A session embeds it. Statement texts are charged as another kind (account.Texts), without a Charge.
 type memoryAccounts struct {
 	account        account.Client
 	settingsCharge account.Charge
 }
 
-// memoryCharges has the charges for memory that a session uses only while it is active.
+// memoryCharges has the parts of a session's memory account that the session uses only while it is active.
 type memoryCharges struct{ portals, frame, deferredFrames, feature account.Charge }
 
-// Configuration keys of memory bounds that package account does not name: statement texts, and rows of stored cursors.
+// These are configuration keys that bound the memory of statement texts and of stored cursors' rows.
 const (
 	textsKey     = "prepared.bytes_per_client"
 	rowsKey      = "cursor.stored_bytes"
@@ -40,11 +40,11 @@ const (
 )
 
 const (
-	// savepointBytes is the memory that a session is charged for one savepoint without its settings, rounded up.
+	// savepointBytes is how many bytes a session is charged for one savepoint without its settings, rounded up.
 	savepointBytes = 1 << 10
-	// lockBytes is the memory that a session is charged for one advisory lock, rounded up.
+	// lockBytes is how many bytes a session is charged for one advisory lock, rounded up.
 	lockBytes = 1 << 10
-	// shortFrame is the greatest length of a frame that is not charged, because it fits the buffer that each client has.
+	// shortFrame is the greatest length, in bytes, of a frame that is not charged, because it fits each client's buffer.
 	shortFrame = 64 << 10
 )
 
@@ -66,7 +66,7 @@ func newProcessAccount(cfg Config) *account.Process {
 const memoryShare = 4
 
 // checkSettingsMemory returns an error if the session's memory has no room for the settings or savepoints of a query.
-// In a failed block it returns nil, since the block itself refuses the query.
+// In a failed block it returns nil, since the failed block itself refuses the query.
 func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	if plan.Kind < rewrite.Setting || s.txStatus() == 'E' {
 		return nil
@@ -93,8 +93,8 @@ func (s *session) checkSettingsMemory(plan *rewrite.Plan) error {
 	return nil
 }
 
-// pendingSettingsWeight returns the bytes that a plan's SETs count towards mostOwedBytes. After 128 settings, or 2
-// MiB, the session awaits the server's answer. So a pipeline cannot exceed checkSettingsMemory's bounds by much.
+// pendingSettingsWeight returns the bytes that a plan's SETs count towards mostOwedBytes, the bound of pending
+// replies. After 128 settings or 2 MiB the session awaits the server's answer, so pipelines hardly exceed the bounds.
 func pendingSettingsWeight(plan *rewrite.Plan) (n int) {
 	if plan.Kind != rewrite.Setting {
 		return 0
@@ -130,8 +130,8 @@ func (s *session) chargeLockMemory() {
 	}
 }
 
-// reserveFrameMemory returns an error if the session's memory has no room to read a frame of total bytes whole. A turn
-// reads its frames into one buffer.
+// reserveFrameMemory charges the session for reading a whole frame of total bytes, or returns an error if its memory
+// has no room. A turn reads its frames into one buffer, so only the longest frame is charged.
 func (s *session) reserveFrameMemory(total int) *wire.Error {
 	if total <= shortFrame || total <= s.charge.frame.Bytes() {
 		return nil
@@ -142,7 +142,7 @@ func (s *session) reserveFrameMemory(total int) *wire.Error {
 	return nil
 }
 
-// reserveDeferredMemory returns an error if the session has no memory to hold a frame of total bytes until the Sync.
+// reserveDeferredMemory charges the session for a frame of total bytes that waits for the Sync, or returns an error.
 func (s *session) reserveDeferredMemory(total int) *wire.Error {
 	if full := s.charge.deferredFrames.TrySet(&s.memory.account, s.charge.deferredFrames.Bytes()+total); full != nil {
 		return errOutOfMemory(full)

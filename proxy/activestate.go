@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// A third of a session's memory is needed only while a transaction runs. Sessions share that memory, since most clients
-// of a pool are idle.
+// A third of a session's memory is needed only while a transaction runs. Sessions share that memory by a pool, since
+// most of the clients are idle.
 
 // activeState is the part of a session's state that the session needs only while it is active. Sessions take it from a
 // pool and return it zeroed. Only the session's own goroutine uses it.

@@ -81,7 +81,7 @@ func isBackendUsableAfter(err error) bool {
 }
 
 // failApplySettings ends a failed applySettings and returns its error. refusal is the server's error, and err is any
-// other error. If the backend was lost, the client gets clientErr. e is the event for applyEvent.
+// other error. If the backend was lost, the client gets clientErr. e is the session's event for applyEvent.
 func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte, err, clientErr error) error {
 	switch {
 	// After a cancel, a timeout, a shutdown or an unreadable schema the backend is usable, if its answer is complete.
@@ -150,9 +150,9 @@ func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
 	}
 }
 
-// restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group. It sends the SETs
-// before the client's next frames, by a portal of Sluice's own. The client gets no replies to them. If the RESET has
-// failed, the client has its error, and Sluice drops the group's other frames (t.skip).
+// restoreStartupInGroup sets the client's startup values again after a RESET in a Sync group (frames up to a Sync).
+// It sends the SETs before the client's next frames, by a portal of Sluice's own. The client gets no replies to the
+// SETs. If the RESET failed, the client has the RESET's error, and Sluice drops the group's later frames (t.skip).
 func (s *session) restoreStartupInGroup() error {
 	if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 		return err
@@ -161,8 +161,8 @@ func (s *session) restoreStartupInGroup() error {
 	return nil
 }
 
-// sendSilentSets sends SETs of Sluice's own before the client's next frames, by a portal of Sluice's own. A change
-// without a value is a RESET. The client gets no replies to them.
+// sendSilentSets sends the setting changes in sets before the client's next frames, by a portal of Sluice's own. It
+// sends a change without a value as a RESET. The client gets no replies to these statements.
 func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 	for _, c := range sets {
 		for _, kind := range []byte{wire.Parse, wire.Bind, wire.Execute, wire.Close} {
@@ -183,7 +183,7 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 }
 
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
-// since these would use the server's value. d says which statements Sluice answers or changes, and may be nil.
+// since they would use the server's value. d says which statements Sluice answers or changes, and may be nil.
 func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
 	if len(plan.Statements) < 2 || s.dedicated {
 		return nil
@@ -196,9 +196,9 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 	})
 }
 
-// syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings
-// usually share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. If err is
-// a cancel or timeout that stops the turn, the backend has the settings, unless it is broken.
+// syncSettings sends the session's settings to its backend, if they differ from the backend's. Equal settings usually
+// share a pointer. The backend must be idle, outside a transaction. refusal is the server's error. If err is a cancel
+// or a timeout of the turn, the backend has the settings, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
 	if s.srv.watched.Load() {
@@ -220,8 +220,8 @@ func (s *session) syncSettings() (refusal []byte, err error) {
 }
 
 // sendSettings sends msg, a Query of SETs. It retries after a conflict, which a cluster returns if the backend's
-// catalog is old. A server that is too busy refuses settings without checking them. sendSettings then returns err
-// beside refusal, as for a lost backend, unless the session is pinned.
+// catalog is old. If the server is too busy, it refuses settings without checking them. In that case sendSettings
+// returns err beside refusal, as for a lost backend, unless the session is pinned.
 func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 	exchange := s.exchangeInTurn
 	if s.pin.IsPinned() { // its backend is worth the wait
@@ -250,8 +250,8 @@ func (s *session) stageUnseenSettings(st *rewrite.Statement) {
 	}
 }
 
-// mustResetAfterCalls reports whether functions may change settings that Sluice must reset before the next client.
-// DSQL's functions cannot, because DSQL refuses set_config (a recorded fact).
+// mustResetAfterCalls reports whether functions may change settings that Sluice must reset before another client gets
+// the backend. DSQL's functions cannot, because DSQL refuses set_config (a recorded fact).
 func (c *Config) mustResetAfterCalls() bool {
 	return (c.Reset == ResetAuto || c.Reset == "") && c.Kind == Postgres
 }

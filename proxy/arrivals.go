@@ -17,8 +17,8 @@ import (
 // costs more than the startup. So a goroutine whose client has left serves the next client (serveClients). A client has
 // its goroutine while it is active. An idle client gives it up (parking.go).
 
-// SpareConns is the number of connections beyond listen.max_clients whose clients have not identified themselves yet.
-// Cancel requests need them when all places for clients are taken.
+// SpareConns is how many connections beyond listen.max_clients Sluice accepts from clients that have not identified
+// themselves yet. Cancel requests need them when all places for clients are taken.
 const SpareConns = 100
 
 const (

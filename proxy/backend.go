@@ -43,7 +43,7 @@ type backend struct {
 	sequences sequence.BackendRecord
 	// suspect is set when the state of the server's session may differ from what Sluice has recorded.
 	suspect bool
-	// trips counts round trips of Sluice's own requests. During such a round trip, no client's frame is sent.
+	// trips counts round trips of Sluice's own requests. During such a round trip, Sluice sends no client's frame.
 	trips trip.RoundTrips
 	// answerTimeout bounds how long the server may take to answer a request of Sluice itself.
 	answerTimeout time.Duration
@@ -57,18 +57,18 @@ type backend struct {
 	notifications []byte
 	// path measures whether the server's host still acknowledges TCP packets.
 	path rawconn.Path
-	// catalogCurrentAt is when the backend's catalog was last known to be current: its first lending to a session, or a
-	// schema conflict (OC001) in a round trip of Sluice itself. See refreshSchema.
+	// catalogCurrentAt is when the backend's catalog was last known to be current: at its first lending, or at a schema
+	// conflict (OC001) in a round trip of Sluice itself. The server reports each conflict only once. See refreshSchema.
 	catalogCurrentAt time.Time
 	// txSchema is the schema that Sluice read within a transaction with DDL, or nil. See readOwnSchema.
 	txSchema *mapping.Snapshot
-	// groupOpen is set while the backend has frames of a client's Sync group outside a block. The next Sync or Query
-	// commits their effects, so that Sluice must not send one of its own.
+	// groupOpen is set while the backend has frames of a client's Sync group (frames up to a Sync) outside a block. The
+	// next Sync or Query commits the effects of these frames, so that Sluice must not send one of its own.
 	groupOpen bool
 }
 
-// errOpenGroup refuses an exchange while the client's Sync group is open. The exchange ends in a Sync or Query, which
-// would commit the client's statements. The caller discards the backend, as after a loss, which rolls back.
+// errOpenGroup refuses a round trip of Sluice's own while the client's frames await a Sync. The round trip's Sync or
+// Query would commit the client's statements. The caller discards the backend, as after a loss, which rolls back.
 var errOpenGroup = errors.New("a Sync group of the client is open")
 
 // backendOf returns the backend of a connection. At the connection's first lending, it makes the backend, which is idle
@@ -153,29 +153,29 @@ func (b *backend) readAvailable() error {
 	return b.src.Fill()
 }
 
-// exchange sends the server msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns the
-// payload of the first ErrorResponse, if any. After an error the backend is unusable. A *serverFatalError has the
-// server's reason. No reply may be pending, and no Sync group of the client open.
+// exchange sends the server msg, which must cause exactly one ReadyForQuery, and reads up to that frame. It returns
+// the payload of the first ErrorResponse, if any. After an error the backend is unusable. A *serverFatalError has the
+// server's reason. No reply may be pending, and the client's earlier frames must have had their Sync.
 func (b *backend) exchange(msg []byte) (refusal []byte, err error) {
 	return b.exchangeRows(msg, func([]byte) {})
 }
 
-// exchangeRows sends msg as exchange does, and passes each row's payload to row, valid only during the call.
+// exchangeRows sends msg as exchange does, and calls row with each row's payload, valid only during the call.
 func (b *backend) exchangeRows(msg []byte, row func(payload []byte)) (refusal []byte, err error) {
 	return b.doExchange(msg, row, b.answerTimeout, time.Time{}, nil)
 }
 
-// exchangeUntil sends msg as exchange does, but stop can end the exchange early. exchangeUntil calls stop before
-// sending, whenever a deadline ends the read, and at the time at (zero: never). It returns stop's error, and the
-// server's answer may still be on its way.
+// exchangeUntil sends msg as exchange does, but the function stop can end it early. exchangeUntil calls stop before
+// sending, whenever a deadline ends the read, and when the time in the parameter at comes (zero: never). It returns
+// stop's error, and the server's answer may still be on its way.
 func (b *backend) exchangeUntil(msg []byte, at time.Time, stop func() error) (refusal []byte, err error) {
 	return b.doExchange(msg, func([]byte) {}, b.answerTimeout, at, stop)
 }
 
 // doExchange implements exchange, exchangeRows and exchangeUntil. It bounds the answer by patience (0: no bound).
-// stop may be nil. The exchange also ends at a dead network path, but not at a read deadline of the client's turn. It
-// records parameters, saves notifications for the client, and drops notices. An answer that does not fit msg is an
-// error (silent.ExchangeCheck). After an error the round trip stays incomplete, and so the backend is broken.
+// stop may be nil. A dead network path also ends the exchange, a read deadline of the client's turn does not.
+// doExchange records parameters, saves notifications for the client, and drops notices. An answer that does not fit
+// msg is an error (silent.ExchangeCheck). After an error the round trip stays incomplete, so the backend is broken.
 func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time.Duration, at time.Time, stop func() error) (refusal []byte, err error) {
 	if b.groupOpen {
 		return nil, errOpenGroup
@@ -204,7 +204,7 @@ func (b *backend) doExchange(msg []byte, row func(payload []byte), patience time
 	return b.readAnswer(silent.NewExchangeCheck(msg, b.status), row, end, look)
 }
 
-// readAnswer reads the server's answer to a request of Sluice itself, up to ReadyForQuery.
+// readAnswer reads the server's answer to a request of Sluice itself, up to ReadyForQuery. row gets each row.
 func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byte), end time.Time, look func() error) (refusal []byte, err error) {
 	for {
 		typ, frame, err := b.readAnswerFrame(end, look)
@@ -252,7 +252,7 @@ func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byt
 }
 
 // readAnswerFrame returns the next frame of the server's answer to a request of Sluice itself, valid until the next
-// read. If a deadline ends the read before end (zero: no end), and look returns nil, the read continues.
+// read. If a deadline ends the read before end (zero: no end), and the function look returns nil, the read continues.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.NextHeader()
@@ -283,7 +283,7 @@ func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, f
 	}
 }
 
-// isBroken reports whether the backend must be discarded, because its state or its next answer is unknown.
+// isBroken reports whether Sluice must discard the backend, because its state or its next answer is unknown.
 func (b *backend) isBroken() bool { return b.suspect || b.trips.Err() != nil }
 
 // release returns an idle backend to the reservoir, or discards a broken one. The caller has detached its session.
@@ -310,7 +310,7 @@ func (e *lostError) Error() string { return "backend lost: " + e.err.Error() }
 // Unwrap returns the error that broke the backend's connection.
 func (e *lostError) Unwrap() error { return e.err }
 
-// errClosed reports that Sluice did not send its question, because the backend's connection was closed.
+// errClosed reports that Sluice did not send its own request, because the backend's connection was closed.
 var errClosed = errors.New("the backend was closed")
 
 // usableBackend returns the backend of an idle connection, for a request of Sluice itself. If the server has closed the

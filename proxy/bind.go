@@ -12,7 +12,7 @@ import (
 )
 
 // A Bind opens a portal. The client's Bind has the client's name of a statement, and Sluice replaces that name by the
-// statement's name on the backend. The frame may be larger than any buffer, so that parameters are forwarded as they
+// statement's name on the backend. The frame may be larger than any buffer, so Sluice forwards parameters as they
 // arrive. In a replay, resend.go sends the Bind again.
 
 // pendingBind is a Bind of the client that Sluice is handling. Unless whole is set, the frame is unread in the client's
@@ -25,12 +25,12 @@ type pendingBind struct {
 	portal, stmt, rest []byte
 	// whole is set if the whole Bind was read from the client, or if Sluice itself made the Bind. Then rest is complete.
 	whole bool
-	// cursor is the cursor whose portal Sluice itself opens. It is nil for a Bind of the client.
+	// cursor is the SQL cursor for which Sluice itself made the Bind. It is nil for a Bind of the client.
 	cursor *cursor
 }
 
-// handleBind handles a client's Bind of total bytes. It changes only the names at the frame's head. Parameters of
-// any size pass unchanged. A returned error goes to the client. After an error, returned or already sent (t.skip),
+// handleBind handles a client's Bind frame of total bytes. It changes only the names at the frame's head. Parameters
+// of any size pass unchanged. A returned error goes to the client. After an error, returned or already sent (t.skip),
 // the Bind may be unread, and the session skips to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
@@ -49,7 +49,7 @@ func (s *session) handleBind(total int) error {
 	// The schema and settings at the Bind decide whether Sluice or the server answers. Those at the Parse do not matter.
 	plan := b.cs.Template.Plan
 	asks, local := plan.Sequence != "" && s.canAskOwnership(), s.runsPortalLocally(plan)
-	// The server must first answer the earlier frames of the Sync group. After an error the Bind opens no portal.
+	// The server must first answer the frames since the last Sync. After an error in these the Bind opens no portal.
 	if (asks || local && s.b != nil) && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
 			return err
@@ -64,7 +64,7 @@ func (s *session) handleBind(total int) error {
 	if s.txStatus() == 'E' && !s.isAllowedInFailedBlock(plan) {
 		return s.bindInFailedBlock(&b)
 	}
-	// If a comment in the statement's text forbids replays, it takes effect at the Bind, not at the Parse.
+	// If a comment in the statement's text forbids replays, that takes effect at the Bind, not at the Parse.
 	s.tx.optOutOfReplay(b.cs.HasOptedOut())
 	if local {
 		return s.bindLocally(&b)
@@ -75,9 +75,9 @@ func (s *session) handleBind(total int) error {
 	return s.bindOnBackend(&b)
 }
 
-// resolveBoundStatement sets b.cs to the statement of a Bind, and checks whether the transaction may run the statement.
-// It plans the statement again if its names or options have changed, and may first commit an open part of a DDL
-// transaction. Waiting may move the client's buffer.
+// resolveBoundStatement sets b.cs to the statement of a Bind, and checks whether the transaction may run it. It plans
+// the statement again if its names or options have changed. It may first commit the earlier statements of a
+// transaction with DDL (commitPartIfNeeded). Waiting may move the client's buffer.
 func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if b.cs = s.statements.Find(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
@@ -165,8 +165,8 @@ func (s *session) bindLocally(b *pendingBind) error {
 	return s.queueReply(wire.FrameBindComplete)
 }
 
-// readWholeBind reads the whole Bind frame from the client's stream, because Sluice itself needs its parameters. A
-// frame longer than MaxStatementBytes is refused and stays unread.
+// readWholeBind reads the whole Bind frame from the client's stream, because Sluice itself needs its parameters. It
+// refuses a frame longer than MaxStatementBytes, which stays unread.
 func (s *session) readWholeBind(b *pendingBind) error {
 	if b.whole {
 		return nil
@@ -185,8 +185,8 @@ func (s *session) readWholeBind(b *pendingBind) error {
 	return nil
 }
 
-// readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. A DECLARE
-// whose query would be sent as two is refused, since a cursor has one portal.
+// readSplitBind reads the whole Bind of a DECLARE, or of a statement that Sluice sends as two statements. It refuses
+// a DECLARE whose query Sluice would send as two, since a cursor has one portal.
 func (s *session) readSplitBind(b *pendingBind) error {
 	if b.cs.Template.Split != nil && (b.cs.Declares != nil || b.cursor != nil) {
 		return errCursorSplit
@@ -228,7 +228,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if plan, err = s.planBind(b, bound); err != nil {
 		return err
 	}
-	// If st and err are nil, the server has refused the text, and skips the rest of the Sync group.
+	// If st and err are nil, the server has refused the text, and skips frames up to the Sync.
 	st, err := s.prepareForClient(cs)
 	if err != nil || st == nil {
 		return err
@@ -249,8 +249,8 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	return s.sendBind(b, st)
 }
 
-// planBind returns the plan of a Bind's statement by the schema of the backend that the session has now. It stores
-// the plan in the new portal, of which bound is a copy. If the schema has changed, planBind plans again.
+// planBind returns the plan of a Bind's statement, made by the schema of the backend that the session has now. It
+// stores the plan in the new portal, of which bound is a copy. If the schema has changed, planBind plans again.
 func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	again := s.isPlanStale() && !s.planIgnoresSchema(bound.plan)
 	for try := 0; ; try++ {
@@ -307,8 +307,8 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	return plan, nil
 }
 
-// sendBind sends the Bind with the name that the statement has on the backend. A frame that is not whole is
-// forwarded as it arrives. For it the log gets the frame's length first, and the bytes as they pass.
+// sendBind sends the Bind with the name that the statement has on the backend. It forwards a frame that is not whole
+// as it arrives. For such a frame, the replay log gets the length first, and the bytes as they pass.
 func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 	t := s.t
 	head := len(b.portal) + 1 + len(b.stmt) + 1

@@ -8,18 +8,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds the session's block.Block, its position in its transaction. In a turn, serverProgress.outcome has
-// that position after all sent frames. Between two turns transaction.at has it, without a deferred BEGIN.
+// This file finds the session's position in its transaction (block.Block). In a turn, serverProgress.outcome has the
+// position after all sent frames. Between two turns transaction.at has it, without a BEGIN that was not sent yet.
 // blockForNextStatement returns the position, including the transaction's modes.
 
-// blockAtStatus returns the session's block, given the transaction status. The turn must have sent nothing.
+// blockAtStatus returns the block of a turn that has sent nothing, given the transaction status ('I', 'T' or 'E').
 func (t *turn) blockAtStatus(status byte) block.Block {
 	at := t.rec.tx.at
 	at.RecordReady(status)
 	return at.AtRequestStart().WithDefaults(t.defaultModes())
 }
 
-// defaultModes returns the modes of a transaction for which the client names no modes.
+// defaultModes returns the modes, such as READ ONLY, of a transaction for which the client names no modes.
 func (t *turn) defaultModes() (m block.TxModes) {
 	if t.access.Mode == access.ReadOnly {
 		m.Access = block.ReadOnly
@@ -56,8 +56,8 @@ func (t *turn) hasFirstTxEnded() bool {
 	return t.server.outcome.HasStarted() && t.server.outcome.SentTxEnds() > 0
 }
 
-// countInFirstTx returns how many statements of a text belong to the turn's first transaction, up to its COMMIT or
-// ROLLBACK. A text that Sluice cannot parse belongs to that transaction as a whole.
+// countInFirstTx returns how many of the plan's statements belong to the turn's first transaction, up to its COMMIT
+// or ROLLBACK. A text that Sluice cannot parse belongs to that transaction as a whole.
 func (p *pairing) countInFirstTx(plan *rewrite.Plan) uint16 {
 	switch {
 	case p.t.hasFirstTxEnded():

@@ -18,8 +18,8 @@ import (
 
 // A CancelRequest arrives on its own connection, whose goroutine calls Waits.HandleCancelRequest. The session's
 // goroutine acts on the request, or drops it if the turn has ended. With ForwardCancel (PostgreSQL) the server stops
-// the statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so that Sluice discards the backend
-// there. Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
+// the statement, and Sluice acts only after CancelGrace. DSQL ignores cancels, so on DSQL Sluice discards the
+// backend. Sluice's own statement timeout ends a statement by the same functions, onReadDeadline and giveUpStatement.
 
 // cancelKey is the process number and secret (BackendKeyData) that Sluice sent to a client. CancelRequests repeat it.
 type cancelKey struct {
@@ -27,8 +27,8 @@ type cancelKey struct {
 	secret []byte
 }
 
-// Limits for CancelRequests with unknown keys, for each source address. Honest clients send some, since their session
-// may have ended. At ten a second, guessing a secret of 4 bytes takes years.
+// These limits hold for CancelRequests with unknown keys, for each source address. Honest clients send some, since
+// their session may have ended. At ten a second, guessing a secret of 4 bytes takes years.
 const (
 	cancelKeyBurst    = 100
 	cancelKeyInterval = 100 * time.Millisecond
@@ -38,8 +38,8 @@ const (
 // file descriptor. Further cancels wait. If the server accepts no connection, Sluice discards the backend instead.
 const CancelsAtOnce = 16
 
-// cancelKeyRegistry finds sessions by cancel key. The process numbers in keys are invented, because a session uses many
-// backends in turn, or none.
+// cancelKeyRegistry finds sessions by cancel key. Sluice invents the process numbers in keys, because a session uses
+// many backends in turn, or none.
 type cancelKeyRegistry struct {
 	mu   sync.Mutex
 	next uint32
@@ -119,7 +119,7 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 
 // finishCancel ends the turn's cancel once the backend has answered every frame, and reports whether a cancel was
 // requested. A forwarded cancel must not hit another client's statement. So the session waits until the cancel has
-// reached the server and an empty round trip has returned. If either fails, the backend is discarded.
+// reached the server and an empty round trip has returned. If either fails, Sluice discards the backend.
 func (s *session) finishCancel() (asked bool) {
 	asked, reached := s.waits.FinishCancel()
 	if asked && s.t != nil && s.t.nested.on { // the client's own turn must still hear of the cancel
@@ -132,9 +132,9 @@ func (s *session) finishCancel() (asked bool) {
 	return asked
 }
 
-// waitOutCancel waits until a forwarded cancel can no longer hit a later statement. The turn was answered already.
-// waitOutCancel reports false if the backend has become unusable. A cancel must reach the server within exchangeTimeout
-// and before a shutdown.
+// waitOutCancel waits until a forwarded cancel can no longer hit a later statement. The server has already answered
+// the turn. waitOutCancel reports false if the backend has become unusable. A cancel must reach the server within
+// exchangeTimeout and before a shutdown.
 func (s *session) waitOutCancel() bool {
 	reached, arrived := s.waits.AwaitDelivery(exchangeTimeout, s.srv.ctx.Done())
 	if !reached || !arrived {
@@ -148,16 +148,16 @@ func (s *session) waitOutCancel() bool {
 	return err == nil && s.b.status == status
 }
 
-// encodeStopError returns the frame of an error that ends a turn without a backend, and counts it in the metrics.
+// encodeStopError encodes e, an error that ends a turn of a session without a backend, and counts it in the metrics.
 func (s *session) encodeStopError(e *wire.Error) []byte {
 	s.srv.metrics.CountErrorSent(e.Code)
 	return e.Append(nil)
 }
 
 // onReadDeadline handles a read from the backend that ended at its deadline. It checks each reason for a deadline
-// (hold_time, statement timeout, cancel, path, shutdown), and sets the next deadline. So overwriting a deadline does no
-// harm. An error ends the session or is a lost backend. After nil the read continues, or the turn was given up and the
-// client has the error.
+// (hold_time, statement timeout, cancel, dead network path, shutdown), and sets the next deadline. So overwriting a
+// deadline does no harm. An error ends the session or is a lost backend. After nil the read continues, or Sluice has
+// given the turn up and the client has the error.
 func (s *session) onReadDeadline() error {
 	t := s.t
 	now := time.Now()
@@ -193,10 +193,10 @@ func (s *session) onReadDeadline() error {
 	return nil
 }
 
-// giveUpStatement discards the backend of a statement that the server does not stop, and sends the client e. It does so
-// only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT. Otherwise, or if the
-// session cannot give up its backend, it returns nil and the turn continues. If the client has got half a row, the turn
-// ends after that row.
+// giveUpStatement discards the backend of a statement that the server does not stop, and sends the client the error
+// e. It does so only if the statement cannot have committed: it reads, or its transaction has sent no COMMIT.
+// Otherwise, or if the session cannot give up its backend, it returns nil and the turn continues. If the client has
+// got half a row, the turn ends after that row.
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
 	facts := stopping.Statement{

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The server gets some statements as other statements: DELETE for TRUNCATE, a domain for an enum. The client and the
-// log get the command tag of the client's own statement (rewrite.Statement.ReplacementTag).
+// Sluice sends some statements as other statements: TRUNCATE as DELETE, an enum as a domain. The client and the
+// replay log get the command tag of the client's own statement (rewrite.Statement.ReplacementTag).
 
 // retagReply replaces the server's command tag of a statement that was sent as another one (ReplacementTag). Replays
 // of finished turns use it too, because they compare the tags that the client got.
@@ -23,7 +23,7 @@ type retagReply struct {
 	plan *rewrite.Plan
 }
 
-// setRetagReply sets a retagReply on o if a statement of plan needs another command tag. plan may be nil.
+// setRetagReply sets a retagReply on o if a statement of plan needs another tag than the server's. plan may be nil.
 func (o *pendingReply) setRetagReply(plan *rewrite.Plan) {
 	if plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return
@@ -57,7 +57,7 @@ func (r retagReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (fr
 	return swallow, s.unexpectedFrameError(f.Type)
 }
 
-// isTagOfSent reports whether verb, the server tag's first word, fits the statement that Sluice sent in place of st.
+// isTagOfSent reports whether verb, the first word of the server's tag, fits what Sluice sent in place of st.
 func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	if st.Truncation != nil { // for several tables a SELECT is sent
 		return verb == "DELETE" || verb == "SELECT"
@@ -66,8 +66,8 @@ func isTagOfSent(verb string, st *rewrite.Statement) bool {
 	return verb == own
 }
 
-// replaceTag handles the server's command tag for a statement sent as another one. Client, log and session get the
-// statement's own tag. A client that has the tag from an earlier attempt gets neither tag nor warning.
+// replaceTag handles the server's command tag for a statement sent as another one. Client, replay log and session get
+// the statement's own tag. A client that has the tag from an earlier attempt gets neither tag nor warning.
 func (s *session) replaceTag(o *pendingReply, st *rewrite.Statement) error {
 	tag := wire.AppendCommandComplete(nil, st.ReplacementTag)
 	s.recordCompletion(o, wire.CommandComplete, tag)

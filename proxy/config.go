@@ -39,8 +39,8 @@ const (
 	Postgres BackendKind = "postgres"
 )
 
-// ResetPolicy says when all of a backend's settings are reset before its next transaction. Otherwise only settings that
-// a statement or the server's reports have named are reset. A function may change other settings without a report.
+// ResetPolicy says when Sluice resets all of a backend's settings before its next transaction. At other times it
+// resets only settings that a statement or the server's reports have named. Functions may change others unreported.
 type ResetPolicy string
 
 const (
@@ -52,7 +52,7 @@ const (
 	ResetNever ResetPolicy = "never"
 )
 
-// SessionLogging selects the sessions whose start and end are logged. Refused startups are always logged, and the
+// SessionLogging selects the sessions whose start and end Sluice logs. It always logs refused startups, and the
 // metrics count every session.
 type SessionLogging string
 
@@ -65,8 +65,8 @@ const (
 	LogNone SessionLogging = "none"
 )
 
-// Default lease terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest. The sixth minute
-// allows for packets that a broken network delivers late.
+// These are the default lease terms of advisory locks. A transaction of DSQL ends after 5 minutes at the latest. The
+// sixth minute allows for packets that a broken network delivers late.
 const (
 	DefaultLockLease   = 30 * time.Second
 	DefaultLockLongest = 6 * time.Minute
@@ -86,18 +86,18 @@ type Config struct {
 	// use any name, and every name means Database, unless each client has a dedicated backend.
 	Databases []string
 
-	// Startup configures encryption and authentication of new client connections. Server sets its field Replication.
+	// Startup configures encryption and authentication of new client connections. Server sets Startup.Replication.
 	Startup startup.Config
 
 	// MaxClients bounds open client connections. Further clients get error 53300.
 	MaxClients int
-	// ClientIdleTimeout closes a client that is idle outside a transaction. 0 means never.
+	// ClientIdleTimeout is how long a client may be idle outside a transaction before it is closed. 0 means no limit.
 	ClientIdleTimeout time.Duration
-	// IdleTransactionTimeout ends a session that is idle inside a transaction, with error 25P03. 0 means never.
+	// IdleTransactionTimeout ends a session that is idle in a transaction for this long, with 25P03. 0 means never.
 	IdleTransactionTimeout time.Duration
 
-	// BackendPathLimit bounds how long the server's host may leave TCP packets unacknowledged, and ClientPathLimit how long
-	// a client's host may while the client has a backend. 0 means no bound.
+	// BackendPathLimit bounds how long the server's host may leave TCP packets unacknowledged. ClientPathLimit bounds
+	// this for a client's host, while the client has a backend. 0 means no bound.
 	BackendPathLimit, ClientPathLimit time.Duration
 
 	// MaxMessageBytes is the longest message that the server accepts. Sluice refuses a longer one before sending any part.
@@ -111,7 +111,7 @@ type Config struct {
 	// CommitGrace is how long a turn that may commit continues after its client has left. 0 means until the turn ends.
 	CommitGrace time.Duration
 
-	// MaxPins bounds the sessions with a pin (they retain one backend, for state on it). Others that need one get 53300.
+	// MaxPins bounds the pinned sessions (they retain one backend, for state on it). Others that need a pin get 53300.
 	MaxPins int
 	// CancelGrace is how long the server may take to stop a statement after a cancel, before Sluice discards the backend.
 	CancelGrace time.Duration
@@ -123,7 +123,7 @@ type Config struct {
 	IgnoredSettings []string
 	// ReapplyApplicationName sets the client's application_name on each backend that the client gets.
 	ReapplyApplicationName bool
-	// Reset says when a backend's settings are reset. An empty Reset means ResetAuto.
+	// Reset says when Sluice resets a backend's settings. An empty Reset means ResetAuto.
 	Reset ResetPolicy
 
 	// PreparedPerBackend bounds the prepared statements on one backend.
@@ -133,8 +133,8 @@ type Config struct {
 	// PreparedBytesPerClient bounds the texts of one client's prepared statements, in bytes. PreparedTotalBytes bounds
 	// those of all clients, cached descriptions included.
 	PreparedBytesPerClient, PreparedTotalBytes int
-	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD. StoredTotalBytes bounds those of all sessions.
-	// If StoredBytes is 0, WITH HOLD is refused.
+	// StoredBytes bounds the stored rows of one session's cursors WITH HOLD, in bytes. StoredTotalBytes bounds those of
+	// all sessions. If StoredBytes is 0, Sluice refuses WITH HOLD.
 	StoredBytes, StoredTotalBytes int
 	// MemoryBytesPerClient bounds the state of one client, in bytes. MemoryTotalBytes bounds that of all clients, without
 	// prepared statements and rows of cursors WITH HOLD, and is at most a quarter of MemoryLimit.
@@ -150,11 +150,11 @@ type Config struct {
 	// longer Parse is refused.
 	MaxStatementBytes int
 
-	// WatchMapped refuses queries on tables with mapped columns (bytea keys stored as text), if mapping is off.
+	// WatchMapped makes Sluice refuse queries on tables with mapped columns (bytea stored as text) if mapping is off.
 	WatchMapped bool
 
-	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET (rewrite.ClientOptions).
-	// Other keys are refused.
+	// MaySet lists the configuration keys that a client may set for itself, at startup or by SET
+	// (rewrite.ClientOptions). Sluice refuses other keys.
 	MaySet []string
 	// Users has options for each login name. These options need no entry in MaySet, and a client's options override them.
 	Users map[string]rewrite.ClientOptions
@@ -164,16 +164,16 @@ type Config struct {
 	Locks     advisory.LeaseTerms
 	LockClock func() time.Duration
 
-	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. If each client has a dedicated
-	// backend, it has no effect.
+	// Replay makes Sluice run transactions again after a conflict, by the rules in Retry. Replay has no effect if each
+	// client has a dedicated backend.
 	Replay bool
 	Retry  retry.Config
 	// UsersWithoutReplay lists login names whose clients get the error of a conflict instead of a replay.
 	UsersWithoutReplay []string
-	// AlertConflictsPerMinute is the number of conflicts in a minute from which Sluice logs a warning. 0 means never.
+	// AlertConflictsPerMinute is how many conflicts in a minute make Sluice log a warning. 0 means never.
 	AlertConflictsPerMinute int
 
-	// LogSessions selects the sessions that are logged. An empty value means LogUnusual.
+	// LogSessions selects the sessions that Sluice logs. An empty value means LogUnusual.
 	LogSessions SessionLogging
 
 	// PlainConn makes Sluice use net.Conn alone, without the raw socket layer (package rawconn).

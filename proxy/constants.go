@@ -7,19 +7,19 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// PostgreSQL reads a statement's constants when it parses the query. PostgreSQL parses again only after a change of an
-// object that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement
-// still means the same. After SET search_path, only a backend that has the statement can tell.
+// PostgreSQL reads a statement's constants when it parses the query. It parses again only after a change of an object
+// that the query names, or of the relations that search_path finds. So after SET datestyle a prepared statement still
+// means the same. After SET search_path, only a backend that has the statement can tell whether it does.
 
-// errConstantsChanged refuses a statement if this backend must parse it again and would read its constants otherwise.
+// errConstantsChanged refuses a statement that this backend must parse again with another reading of its constants.
 var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
 	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
 
-// reuseParsedStatement replaces prepareForClient for a statement whose constants a new Parse would read otherwise.
-// Only a statement that the backend has parsed before may run. From then on no other client uses the statement, since
-// PostgreSQL may parse it again under this client's settings. The transaction cannot be replayed, as no other backend
-// has the statement.
+// reuseParsedStatement replaces prepareForClient for a statement whose constants a new Parse would read differently.
+// Only a statement that the backend has parsed before may run. From that point on no other client uses the statement,
+// since PostgreSQL may parse it again under this client's settings. The transaction cannot be replayed, as no other
+// backend has the statement.
 func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server, error) {
 	st := s.findParsedStatement(cs)
 	if st == nil {
@@ -50,8 +50,8 @@ func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server,
 	return st, nil
 }
 
-// findParsedStatement returns the backend's statement that was parsed when the client prepared its own, or nil. A
-// statement prepared under another version of the schema, or sent as two, may have been parsed at another time.
+// findParsedStatement returns the statement that the backend parsed when the client prepared cs, or nil. A statement
+// of another schema version, or sent as two, gives nil, because the backend may have parsed it at another time.
 func (s *session) findParsedStatement(cs *statement.Client) *statement.Server {
 	st := s.b.prepared.Find(cs.Template)
 	if of := cs.Template.SharedForm; st == nil && of != nil {

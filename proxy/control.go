@@ -22,7 +22,7 @@ func (s *session) mustAnswerInFailedBlock(plan *rewrite.Plan) bool {
 	return s.state == failed || s.chainsInFailedBlock(plan)
 }
 
-// answerInFailedBlock answers a Query in a block that failed in Sluice, not at the server. On DSQL it answers AND
+// answerInFailedBlock answers a Query in a block that failed in Sluice, not at the server. On DSQL it answers an AND
 // CHAIN in any failed block. The end of the block succeeds. Other queries get an error. After nil the turn is over.
 func (s *session) answerInFailedBlock(plan *rewrite.Plan) error {
 	switch st := plan.SingleStatement(); {
@@ -112,8 +112,8 @@ func (s *session) endFailedBlock(st *rewrite.Statement) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "ROLLBACK"))
 }
 
-// answerTxControl answers BEGIN, SET TRANSACTION, and the end of a block that no server has seen. If done is false the
-// server must answer, as it must for every command while the session has a backend.
+// answerTxControl answers BEGIN, SET TRANSACTION, and the end of a block that no server has seen. If done is false
+// the server must answer. While the session has a backend, the server must answer all such commands.
 func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	st := plan.SingleStatement()
 	if st == nil || s.b != nil {
@@ -162,8 +162,8 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 	return true, s.endTurnLocally()
 }
 
-// answerSecondBegin answers a second BEGIN before the first was sent to the server. As in PostgreSQL the client gets a
-// warning, and the first BEGIN stays in force, except that READ WRITE in the second takes effect.
+// answerSecondBegin answers a second BEGIN if the first was not sent to the server yet. As in PostgreSQL the client
+// gets a warning, and the first BEGIN stays in force. But READ WRITE in the second takes effect.
 func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err error) {
 	if err := s.queueReply(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err erro
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// deferBegin answers a BEGIN, and records it until the first statement that needs a server.
+// deferBegin answers a BEGIN, and stores it until Sluice must send the first statement that needs a server.
 func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
 	if s.t.access.AddsReadOnly(&st.Tx) && !s.inBlock() {
@@ -193,7 +193,7 @@ func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	return s.answerWithWeakenedWarning(st, beginTag(st, sql))
 }
 
-// answerWithWeakenedWarning sends the client tag, after a warning if SERIALIZABLE was weakened to REPEATABLE READ.
+// answerWithWeakenedWarning sends the client tag, and before that tag a warning if SERIALIZABLE was weakened.
 func (s *session) answerWithWeakenedWarning(st *rewrite.Statement, tag []byte) error {
 	if st.Weakened {
 		return s.queueReply(s.weakenedWarning(), tag)
@@ -222,16 +222,16 @@ func beginWord(st *rewrite.Statement, sql []byte) string {
 	return "BEGIN"
 }
 
-// canFoldModes reports whether Sluice can add the modes of a SET TRANSACTION to a BEGIN that was not sent yet. DSQL
-// accepts modes only in BEGIN, and has one isolation level. So only READ ONLY and READ WRITE matter.
+// canFoldModes reports whether Sluice can ever add the modes of this SET TRANSACTION to a BEGIN that was not sent
+// yet. DSQL accepts modes only in BEGIN, and has one isolation level. So only READ ONLY and READ WRITE matter.
 func (s *session) canFoldModes(st *rewrite.Statement) bool {
 	tx := &st.Tx
 	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
 		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }
 
-// canFoldModesNow reports whether the modes of SET TRANSACTION can be added to a BEGIN that was not sent yet. The
-// server must answer after a savepoint, since a return to the savepoint undoes the modes.
+// canFoldModesNow reports whether Sluice can add the modes of SET TRANSACTION to the session's unsent BEGIN. After a
+// savepoint it cannot: the server must answer, since a return to the savepoint undoes the modes.
 func (s *session) canFoldModesNow(st *rewrite.Statement) bool {
 	return s.state == begun && s.tx.log == nil && s.canFoldModes(st)
 }
@@ -274,9 +274,9 @@ func (s *session) isAllowedInFailedBlock(plan *rewrite.Plan) bool {
 	return st.Tx.Verb.EndsBlock() || st.Tx.Verb == rewrite.RollbackTo
 }
 
-// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol.
-// After that delay Sluice can run the next statement outside the block, and SET TRANSACTION can change the BEGIN.
-// JDBC sends BEGIN in the first statement's group.
+// mustDelayBegin reports whether Sluice delays a BEGIN until the next statement, also in the extended protocol. So
+// Sluice can run the next statement outside the block, and SET TRANSACTION can change the BEGIN. JDBC sends BEGIN
+// before the first statement, without a Sync between them.
 func (s *session) mustDelayBegin(st *rewrite.Statement) bool {
 	return s.srv.cfg.Kind == DSQL && !s.dedicated && st.Tx.IsDeferrableBegin()
 }

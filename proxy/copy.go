@@ -116,14 +116,14 @@ func (l *link) answerExtraSyncs() error {
 	return nil
 }
 
-// isCopyFromStdin reports whether a plan is a COPY FROM STDIN. Only COPY data may follow in its Sync group.
+// isCopyFromStdin reports whether a plan is a COPY FROM STDIN. Before the next Sync only COPY data may follow it.
 func isCopyFromStdin(plan *rewrite.Plan) bool {
 	st := plan.SingleStatement()
 	return st != nil && st.Copy == rewrite.CopyFromClient
 }
 
-// handleStrayCopyFrame handles a COPY frame that arrives while no COPY runs. An earlier Execute in the same Sync group
-// may start a COPY, so that its answer is awaited first. Otherwise the frame belongs to a failed COPY, and is dropped.
+// handleStrayCopyFrame handles a COPY frame that arrives while no COPY runs. If an Execute since the last Sync may
+// start a COPY, it first awaits the answer. Otherwise the frame belongs to a failed COPY, and Sluice drops it.
 func (s *session) handleStrayCopyFrame(total int) error {
 	if s.t.touched && !s.t.server.skip && !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.server.copying || s.t.settled {
@@ -186,7 +186,7 @@ func (s *session) fillClientWhileRelaying() error {
 		if err == nil || !isTimeout(err) {
 			return err
 		}
-		// A drain wakes sessions by a read deadline of the client's connection. Within a turn it would end every read.
+		// A drain (shutdown) wakes sessions by a read deadline of the client. Within a turn that would end every read.
 		c.Conn.SetReadDeadline(time.Time{})
 		if s.waits.IsCut() {
 			return errCut
@@ -197,8 +197,8 @@ func (s *session) fillClientWhileRelaying() error {
 	}
 }
 
-// fillClientOnly waits for the client once no reply is pending, so that a cancel has nothing to stop. Wake-ups are
-// ignored within a turn, except at the end of a drain, which ends the session.
+// fillClientOnly waits for the client while no reply is pending, when a cancel has nothing to stop. It ignores
+// wake-ups within a turn, except at the end of a drain (shutdown), which ends the session.
 func (l *link) fillClientOnly() error {
 	if !l.t.request.featureReads {
 		defer l.waits.Suspend()()
@@ -215,7 +215,7 @@ func (l *link) fillClientOnly() error {
 	}
 }
 
-// relayArrivedFrames relays frames that have already arrived from the backend, without waiting.
+// relayArrivedFrames relays to the client the frames that have already arrived from the backend, without waiting.
 func (s *session) relayArrivedFrames() error {
 	for s.b != nil {
 		err := s.b.readAvailable()
@@ -235,7 +235,7 @@ func (s *session) relayArrivedFrames() error {
 
 // awaitClientOrServer waits for the client between turns, and relays frames that the server sends unasked:
 // notifications, parameters, a final error. After nil the client has sent something. A timeout error means that the
-// server has sent something, or that the session was woken. A backend that the session does not need may be gone.
+// server has sent something, or that Sluice woke the session. A backend that the session does not need may be lost.
 func (s *session) awaitClientOrServer() error {
 	if err := s.relayIdleFrames(); err != nil {
 		return err

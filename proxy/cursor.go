@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// DSQL has no cursors in SQL (rewrite.CursorStatement). Sluice makes one from a portal of the cursor's query, under the
-// cursor's name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients can also
-// describe and close cursors by the protocol, and the server checks that names are unique. A replay's log has these
-// frames too. Replies that PostgreSQL would not send are swallowed, and tags rewritten (cursorReply).
+// DSQL has no cursors in SQL (rewrite.CursorStatement). Sluice makes one from a portal of the cursor's query, under
+// the cursor's name: DECLARE becomes a Bind, FETCH and MOVE an Execute with a row limit, CLOSE a Close. So clients
+// can also describe and close cursors by the protocol, and the server checks that names are unique. A replay's log
+// has these frames too. Sluice drops replies that PostgreSQL would not send, and rewrites command tags (cursorReply).
 //
 // A statement arrives by a simple Query (runCursorQuery) or by the extended protocol (cursorextended.go). A cursor is
 // one of the session's portals (openPortals), which end with their transaction. It shows the transaction's rows as of
 // its DECLARE, since the server takes a portal's snapshot at the Bind.
 //
-// One difference remains: PostgreSQL sends a FETCH's rows after it has succeeded, Sluice as they arrive. So the client
-// may get rows before an error.
+// One difference remains: PostgreSQL sends a FETCH's rows after the FETCH has succeeded, Sluice as the rows arrive.
+// So the client may get rows before an error.
 
 // cursor is an open cursor of SQL (DECLARE), and immutable. A change replaces the pointer in its portal, so that copies
 // of the portal still have the old state.
@@ -41,7 +41,7 @@ type cursor struct {
 	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
 }
 
-// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, Sluice stores the rows there
+// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, Sluice stores the rows in into
 // and the client gets none. The replay log has the cursorFetch too, since a replay stores the rows again.
 type cursorFetch struct {
 	move  bool
@@ -49,18 +49,18 @@ type cursorFetch struct {
 	into  *stored.Cursor
 }
 
-// cursorByFrames handles a statement about cursors that has no Refusal. The server refuses the others.
+// cursorByFrames handles statements about cursors by frames for the server, if Statement.Refusal (an error) is nil.
 var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statement) bool { return st.Refusal == nil },
 	query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
-// closeAllByFrames handles CLOSE ALL while a portal or stored cursor is open. Otherwise localstatements.go answers it,
-// and in a failed block the server refuses it.
+// closeAllByFrames handles CLOSE ALL by frames for the server while a portal or stored cursor is open. With none
+// open, localstatements.go answers CLOSE ALL. In a failed block the server refuses it.
 var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Statement) bool {
 	return st.Refusal == nil && (len(s.portals.named) > 0 || len(s.stored.byName) > 0) && s.txStatus() != 'E'
 }, query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
-// runCursorQuery runs a simple Query of one statement about cursors. If the result is nil, the turn is over. During
-// the run t.ended is false (more frames may follow). After an error the server skips to the Sync of endSimpleQuery.
+// runCursorQuery runs a simple Query of one statement about cursors. If the result is nil, the turn is over.
+// Meanwhile t.request.ended is false (frames may follow). After an error the server skips to endSimpleQuery's Sync.
 func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) error {
 	t := s.t
 	if t.server.internalTx.on { // the tag would precede the COMMIT of the write
@@ -82,8 +82,8 @@ func (s *session) runCursorQuery(plan *rewrite.Plan, st *rewrite.Statement) erro
 func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	c := st.Cursor
 	switch {
-	// As in PostgreSQL, the error of a failed block precedes an error of the cursor's query, which precedes that of a
-	// DECLARE outside a block. The server reports a duplicate name at the Bind.
+	// As in PostgreSQL, the error of a failed block comes before errors of the cursor's query. These come before the
+	// error of a DECLARE outside a block. The server reports a duplicate name at the Bind.
 	case s.txStatus() == 'E':
 		return errAborted
 	case c == nil:
@@ -102,7 +102,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	return s.declareCursor(c, &cs, noParameters, true)
 }
 
-// failDeclare returns the error why of a DECLARE. If the server refuses the query, the client gets only that error.
+// failDeclare makes the server check a DECLARE's query, and returns why if the server does not refuse the query.
 func (s *session) failDeclare(cs *statement.Client, why *wire.Error) error {
 	if err := s.admitPlan(cs.Template.Plan); err != nil {
 		return err
@@ -254,8 +254,8 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 	return nil
 }
 
-// markFetchReply marks the pending reply o as the answer to a FETCH or MOVE, run. For any other Execute, run is nil.
-// If the client does not get the rows, Sluice reads them one by one.
+// markFetchReply records that the pending reply o answers run, a FETCH or MOVE. For any other Execute, run is nil. If
+// the client does not get the rows, Sluice reads them one by one.
 func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
 	if run == nil {
 		return
@@ -291,8 +291,8 @@ func (s *session) setCursorFormats(name string, formats []byte) error {
 	return s.bindCursor(name, &again)
 }
 
-// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to an earlier savepoint would
-// have to reopen the cursor, so Sluice first records that the portal was used.
+// closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to an earlier savepoint would have
+// to reopen the cursor, so closeCursor first records that the cursor's portal was used.
 func (s *session) closeCursor(name string) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (s *session) closeCursor(name string) error {
 }
 
 // closeAllCursors runs CLOSE ALL while a portal or stored cursor is open. If the client has bound portals by the
-// protocol, CLOSE ALL is refused, since it would close these too.
+// protocol, closeAllCursors refuses CLOSE ALL, which would close these portals too.
 func (s *session) closeAllCursors() error {
 	for _, p := range s.portals.named {
 		if p.cursor == nil && !p.local {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has statements about cursors in the extended protocol. A DECLARE is prepared as the cursor's query: the
-// server checks the query at the Parse, and parameters at the Bind. The Execute binds the query again, under the
+// This file has statements about cursors in the extended protocol. Sluice prepares a DECLARE as the cursor's query:
+// the server checks the query at the Parse, and parameters at the Bind. The Execute binds the query again, under the
 // cursor's name. So the snapshot is that of the Execute, and a DECLARE that is only bound opens no cursor.
 //
 // Sluice runs portals of FETCH, MOVE and CLOSE itself (executeLocalPortal). DECLARE does not say in which format the
@@ -48,8 +48,8 @@ func (s *session) checkParse(name []byte, tmpl *statement.Template, oids []byte)
 	return tmpl, c, err
 }
 
-// recordDeclare records that the statement name, prepared from sql, is a DECLARE. c is nil for other statements. A
-// comment in sql that forbids replays counts for the cursor's query too.
+// recordDeclare records that the prepared statement with this name and text sql is a DECLARE. c is nil for other
+// statements. A comment in sql that forbids replays counts for the cursor's query too.
 func (s *session) recordDeclare(name []byte, c *rewrite.CursorStatement, sql []byte) {
 	if c != nil {
 		cs := s.statements.Find(name)
@@ -118,7 +118,7 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 	return nil
 }
 
-// bindFetch records the result formats in a Bind of FETCH, and at once changes the cursor to them. The client may
+// bindFetch records in p the result formats of a FETCH's Bind, and at once changes the cursor to them. The client may
 // describe the portal before its Execute. rest is the Bind after its names. If t.skip is set, the client already has
 // an error of the server.
 func (s *session) bindFetch(p *portal, rest []byte) error {
@@ -162,7 +162,7 @@ func (s *session) describeDeclare(cs *statement.Client) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
 	}
-	// If earlier frames of the Sync group cause a replay, it does not repeat Sluice's Describe, but this loop does.
+	// If earlier frames before the Sync cause a replay, it does not repeat Sluice's Describe, but this loop does.
 	for attempts := -1; attempts != s.tx.attempts.Count(); {
 		attempts = s.tx.attempts.Count()
 		st, err := s.prepareForClient(cs)
@@ -181,8 +181,8 @@ func (s *session) describeDeclare(cs *statement.Client) error {
 	return s.queueReply(bytes.Clone(params), wire.FrameNoData)
 }
 
-// replaceError adds a hint to the error 0A000 of an Execute with a row limit. It adds no hint once the cluster has
-// suspended a portal, since the query itself then causes the error.
+// replaceError adds a hint to the error 0A000 of an Execute with a row limit. It adds none if the cluster has
+// suspended a portal before, since in that case the query itself causes the error.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
 	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil

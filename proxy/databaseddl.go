@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs CREATE DATABASE and DROP DATABASE of a name that maps to a schema (schemaname.go).
+// This file runs CREATE DATABASE and DROP DATABASE of database names that map to schemas (schemaname.go).
 
 // refuseDatabaseInScript refuses CREATE or DROP DATABASE in a multi-statement query, which is a transaction.
 func refuseDatabaseInScript(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
@@ -64,8 +64,8 @@ func (srv *Server) inSchema(schema string) (n int) {
 	return n
 }
 
-// Pauses before a CREATE or DROP DATABASE is tried again after a conflict. The first pauses are short, for the small
-// tables of tests and tools.
+// These are the pauses before Sluice tries a CREATE or DROP DATABASE again after a conflict. The first pauses are
+// short, because tests and tools have small tables.
 const (
 	jobPauseFirst = 20 * time.Millisecond
 	jobPauseMost  = time.Second
@@ -109,7 +109,7 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// wanted returns why the statement must stop (a cancel, a timeout, a client that has left), or nil.
+// wanted returns why Sluice must stop the statement (a cancel, a timeout, a client that has left), or nil.
 func (d stoppableServer) wanted() error {
 	if err := d.s.waits.CheckInterruption(); err != nil {
 		return err

@@ -20,10 +20,10 @@ import (
 )
 
 // This file verifies parts of a transaction that ROLLBACK TO has discarded (retry.savepoints strict). The client may
-// remember rows that it read in that part. So the rows must be the same in the snapshot of the transaction that
-// commits. The part's writes must not be made. saveDiscardedPart saves a log of the part and all before it until the
+// remember rows that it read in that part. So these must be the same in the snapshot of the transaction that commits.
+// The part's writes must not be made. saveDiscardedPart saves a log of the part and all before it until the
 // transaction ends. Each replay runs that log on a second backend, the witness, compares the answers, and rolls back
-// (verifyDiscardedParts). If they agree, they were the same before and after the transaction's snapshot.
+// (verifyDiscardedParts). If the answers agree, the rows were the same before and after the snapshot.
 
 // If ROLLBACK TO has discarded parts of a transaction, a replay of the transaction has these steps:
 //
@@ -46,8 +46,8 @@ const verifyBackendWait = time.Second
 // locks, the part could wait for the transaction, and the transaction for the part.
 const verifyTimeLimit = 20 * time.Second
 
-// saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard. A
-// part whose answers say nothing about data is not saved. The result is false if the log has no room.
+// saveDiscardedPart saves the replay log of the part after the i-th savepoint, which ROLLBACK TO is about to discard.
+// It saves no part whose answers say nothing about data. The result is false if the log has no room.
 func (s *session) saveDiscardedPart(i int) bool {
 	l := s.tx.log
 	from := l.TurnsKeptByRollback(i)
@@ -116,8 +116,8 @@ func (sp *savepointState) closeDiscardedParts() {
 	sp.parts = nil
 }
 
-// borrowVerifyBackend acquires a second backend for a replay, to verify parts that ROLLBACK TO has discarded. again
-// is false if there is no replay, because of t.attempt.refusal. If all backends are lent, the session returns its
+// borrowVerifyBackend acquires a second backend for a replay, to verify parts that ROLLBACK TO has discarded. If
+// again is false, t.attempt.refusal says why there is no replay. If all backends are lent, the session returns its
 // own and acquires two later. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
@@ -205,8 +205,8 @@ func (s *session) returnVerifyBackend() {
 	s.swapBackend(own)
 }
 
-// verifyDiscardedParts replays on the witness, the second backend, the parts that ROLLBACK TO has discarded. It runs
-// after the finished turns. An earlier cancel ends the attempt. If a part's answers differ, the attempt fails.
+// verifyDiscardedParts replays on the witness, the second backend, the parts that ROLLBACK TO has discarded, after
+// the finished turns. If the client has cancelled, the attempt ends. If a part's answers differ, the attempt fails.
 func (s *session) verifyDiscardedParts() error {
 	t := s.t
 	if len(s.tx.parts) == 0 {
@@ -342,7 +342,7 @@ func (s *session) tryVerifyPart() error {
 	return nil
 }
 
-// discardedDiff is a difference between a replay's answers to a part that ROLLBACK TO discarded and the first ones.
+// discardedDiff says where a replay's answers to a part that ROLLBACK TO discarded differ from the first answers.
 type discardedDiff struct {
 	diff retry.ReplayDifference
 	drew bool

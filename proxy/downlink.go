@@ -144,9 +144,9 @@ type relaySpan struct {
 	noted int // end of the bytes that the log has
 }
 
-// relayBuffered handles the frames in the backend's buffer. Adjacent frames for the client are written from the
-// buffer at once. Other output is gathered in turn.down. It stops when the turn is over, when the server waits for
-// COPY data, and at an incomplete frame. An error is a lost backend, or ends the session.
+// relayBuffered handles the frames in the backend's buffer. It writes adjacent frames for the client from the buffer
+// at once, and gathers other output in turn.down. It stops when the turn is over, when the server waits for COPY
+// data, and at an incomplete frame. An error is a lost backend, or ends the session.
 func (s *session) relayBuffered() error {
 	t := s.t
 	src := &s.b.src
@@ -202,7 +202,7 @@ func hasArrived(src *wire.Reader, typ byte, total int) bool {
 	return typ != wire.ErrorResponse && typ != wire.NoticeResponse || src.Buffered() >= errorHead
 }
 
-// relayFrameRest continues a backend's frame longer than a buffer. The rest is passed or dropped like the head.
+// relayFrameRest continues a backend's frame longer than a buffer. It passes or drops the rest like the frame's head.
 func (l *link) relayFrameRest(r *relaySpan) error {
 	t := l.t
 	src := &l.b.src
@@ -229,7 +229,7 @@ func (l *link) relayFrameRest(r *relaySpan) error {
 	return nil
 }
 
-// passRelaySpan sends the client the backend's bytes up to the read position, before output from elsewhere.
+// passRelaySpan sends the client the backend's bytes up to the read position, before Sluice sends output of its own.
 func (l *link) passRelaySpan(r *relaySpan) error {
 	if err := l.sendOrWithhold(l.b.src.BytesSince(r.span)); err != nil {
 		return err
@@ -318,9 +318,9 @@ func (t *turn) mayReplaceReply() bool {
 	return q.empty() || q.first().swallow || q.first().reply != nil || t.rec.tx.job.IsOpen() || t.output.batches != nil || t.server.internalTx.on
 }
 
-// finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the backend
-// is first returned, to serve the next client during this write. The backend's buffer, which holds the answer, is first
-// detached. An error ends the session, or comes from an index job's backend.
+// finishSpan sends the client the backend's bytes from span up to the read position. If the turn is over, the session
+// first returns the backend, to serve the next client during this write. Before that it detaches the backend's
+// buffer, which holds the answer. An error ends the session, or comes from an index job's backend.
 func (s *session) finishSpan(span int) error {
 	t := s.t
 	src := &s.b.src

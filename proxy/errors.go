@@ -16,8 +16,8 @@ import (
 // error, code and text are PostgreSQL's. An error of a single place, such as errOtherReading, is declared at that
 // place.
 
-// Errors for clients. The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports ErrBadConn,
-// and database/sql then sends an autocommit statement again. After 08007 that could apply the statement twice.
+// These are errors for clients. The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports
+// ErrBadConn, and database/sql sends an autocommit statement again. After 08007 this could apply the statement twice.
 var (
 	errNoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
 		Detail: "DSQL takes AND NO CHAIN only. The transaction is still open.", Hint: "Send COMMIT or ROLLBACK, and BEGIN behind it."}
@@ -111,7 +111,7 @@ func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
 		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }
 
-// errTooManyPins refuses a statement that would pin the session to its backend. why names the pin's reason.
+// errTooManyPins refuses to pin a session to its backend if limit sessions are pinned. why says what needs the pin.
 func errTooManyPins(limit int, why string) *wire.Error {
 	return &wire.Error{Code: "53300",
 		Message: "too many sessions keep a backend of their own",
@@ -157,7 +157,7 @@ func errPortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errIndexJobContinues ends a CREATE INDEX whose index could not be dropped after the wait for its job had ended.
+// errIndexJobContinues ends a CREATE INDEX if Sluice could not drop the index after the wait for its job had ended.
 func errIndexJobContinues(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}

@@ -21,7 +21,7 @@ import (
 // client's text, adds hints, and replaces some errors.
 
 // clientErrorFor returns the error that the client gets instead of the server's, or nil if the client gets the
-// server's. hint is the hint to add; "" means the statement's hint. at is the block's state before the statement.
+// server's. hint is added; "" means the statement's hint. at is the state of the block before the statement ran.
 func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, frame []byte, hint string, at *block.Block) []byte {
 	if made.Instead != nil {
 		return made.Instead
@@ -91,8 +91,8 @@ func isMixedDDLRefusal(message []byte) bool {
 	return bytes.HasPrefix(message, []byte("multiple ddl statements")) || bytes.HasPrefix(message, []byte("ddl and dml"))
 }
 
-// unknownFunction is the SQLSTATE of an unknown function. The server's hint is only about types, so Sluice replaces the
-// hint for functions that Sluice knows.
+// unknownFunction is the SQLSTATE of an unknown function. The server's hint for it is only about types. Sluice
+// replaces that hint for functions that Sluice knows.
 const unknownFunction = "42883"
 
 // isUnknownFunction reports whether the server's error says that a function does not exist.
@@ -100,9 +100,9 @@ func isUnknownFunction(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == unknownFunction
 }
 
-// rewriteErrorFields returns the server's error with the client's column names (by dress), and hint unless "". If
-// moved is set, it maps the position to the client's text, or drops it if the client's text has none. Other fields
-// do not change. For a malformed error the result is nil.
+// rewriteErrorFields returns the server's error with the client's column names (by dress), and with hint unless that
+// is "". If moved is set, the position is mapped to the client's text, or dropped if that text has no such place.
+// Other fields do not change. For a malformed error the result is nil.
 func (o *pendingReply) rewriteErrorFields(payload []byte, moved bool, hint string, dress mappederror.Renamer) []byte {
 	out := mappederror.AppendFields(nil, payload, func(code byte, value []byte) ([]byte, bool) {
 		if code == 'H' && hint != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file runs one turn of a session (runTurn). handleNextFrame takes the client's frames one by one. handleTurnError
-// handles errors after which the session goes on. The handlers of single frames are in query.go and extended.go.
+// This file runs one turn of a session (runTurn). handleNextFrame takes the client's frames one by one.
+// handleTurnError handles errors that do not end the session. query.go and extended.go handle the single frames.
 
 // runTurn runs one turn. It calls step for each frame of the client and relays the server's answers, until a
 // ReadyForQuery. An error ends the session. If an oversized turn started a writer goroutine, runTurn waits for its end.

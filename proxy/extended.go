@@ -19,8 +19,8 @@ import (
 // in portal.go. templates.go chooses a query's template (its plan, and the text for the server).
 
 // handleParse stores a prepared statement under the client's name and answers ParseComplete. Sluice asks no server if
-// it runs the statement itself, or if a server has accepted the query since the last schema change. A returned error
-// goes to the client, and the name is not stored.
+// it runs the statement itself, or if a server has accepted it since the last schema change. A returned error goes to
+// the client, and Sluice does not store the name.
 func (s *session) handleParse(frame []byte) error {
 	name, sql, oids, err := request.SplitParse(frame)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 	if s.state == failed || !refused && s.hasEmulatedSavepoint(tmpl.Plan) || s.txStatus() != 'E' && (s.answersParse(tmpl.Plan) || s.isParseAccepted(tmpl)) {
 		s.srv.metrics.CountLocalAnswer(metrics.LocalParse)
 		since = s.deliveries + 1
-		// A Parse makes earlier writes of the Sync group visible to later statements, as does bumpCommandCounter.
+		// A Parse makes writes since the last Sync visible to later statements, as bumpCommandCounter does.
 		s.bumpCommandCounter()
 		if s.isDescribeNext(name) {
 			s.t.request.parsed = waitingParse{waits: true, name: string(name), prev: prev}
@@ -112,7 +112,7 @@ func (s *session) checkStatementName(name []byte) error {
 }
 
 // parseBeforeDescribe sends a Parse to the server (parseOnServer). If the client's next frame describes the same
-// statement, ParseComplete is sent together with the description. prev is the statement that had the name before.
+// statement, Sluice sends ParseComplete with the description. prev is the statement that had the name before.
 func (s *session) parseBeforeDescribe(name []byte, tmpl *statement.Template, declared *rewrite.CursorStatement, prev *statement.Client) (*statement.Template, error) {
 	waits := declared == nil && s.isDescribeNext(name)
 	tmpl, err := s.parseOnServer(tmpl, declared, waits)
@@ -150,8 +150,8 @@ func (s *session) parseOnServer(tmpl *statement.Template, declared *rewrite.Curs
 	return tmpl, nil
 }
 
-// templateForBackend returns the template of a query for the backend that was just lent. That backend may know a newer
-// schema, or may read string literals in another way. Arguments and results are the same as for parseOnServer.
+// templateForBackend returns the template of a query for the backend that was just lent. That backend may know a
+// newer schema, or may read string literals in another way. tmpl and declared are the same as for parseOnServer.
 func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite.CursorStatement) (*statement.Template, error) {
 	misleads := s.b.settings.Reading() != 0 && tmpl.Plan.Pin != rewrite.PinUnparsed && s.b.settings.Reading().MayMislead([]byte(tmpl.SQL)) // unknown before the backend was borrowed
 	if !misleads && !s.isPlanStale() {
@@ -171,9 +171,9 @@ func (s *session) templateForBackend(tmpl *statement.Template, declared *rewrite
 	return tmpl, err
 }
 
-// nameStatement gives a client's name to a template. prev is the statement that had the name before. since is the
-// number of the write to the client that answers the Parse. If this Parse or an earlier frame fails, prev gets the
-// name again.
+// nameStatement gives a client's name to a template. prev is the statement that had the name before the Parse. since
+// is the number of the write to the client that answers the Parse. If this Parse or an earlier frame fails, prev gets
+// the name again.
 func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *statement.Client, since uint64) {
 	if !s.t.request.parsed.waits {
 		s.t.rec.logUndo(string(name), prev)
@@ -195,8 +195,8 @@ func (s *session) nameStatement(name []byte, tmpl *statement.Template, prev *sta
 // server's answer only if later frames depend on the answer, as after the end of a failed block, DEALLOCATE ALL, or a
 // RESET of startup values.
 func (s *session) handleExecute(frame []byte) error {
-	// After a statement that Sluice could not parse, the session waits for the server's answer before it sends more. On a
-	// syntax error the server skips the rest of the Sync group, and ROLLBACK TO SAVEPOINT must remain possible.
+	// After a statement that Sluice could not parse, the session waits for the server's answer before it sends more. On
+	// a syntax error the server skips frames up to the Sync, and ROLLBACK TO SAVEPOINT must remain possible.
 	if s.t.request.unreadRuns && len(s.tx.marks) > 0 && !s.t.owed.empty() {
 		frame = bytes.Clone(frame) // the buffer may be reused
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip {
@@ -246,7 +246,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 		return bad
 	}
 	s.t.rec.trackPortalRun(p)
-	// The pending reply must be queued before the frame, since a full buffer is written at once and the answer may follow.
+	// Sluice must queue the pending reply before the frame: it writes a full buffer at once, and the answer may follow.
 	s.tx.ran.Record(p.plan)
 	o := s.t.pushStatementReply(wire.Execute, p.plan)
 	s.t.owed.addSize(pendingSettingsWeight(p.plan))
@@ -268,7 +268,7 @@ func (s *session) executeOnServer(p portal, frame []byte) error {
 }
 
 // awaitExecuteAnswer waits for the server's answer to an Execute that drops prepared statements or ends a failed
-// block. Later frames of the Sync group depend on the answer. revives means that the block has failed, and that the
+// block. Later frames before the Sync depend on the answer. revives means that the block has failed, and that the
 // statement ends it or returns to a savepoint.
 func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 	if err := s.flushAndRelay(); err != nil || !revives || s.t.server.skip {
@@ -283,7 +283,7 @@ func (s *session) awaitExecuteAnswer(p *portal, revives bool) error {
 }
 
 // recordPortalRun records, before a portal runs, whether it may change how later queries are parsed, or may commit.
-// It logs the Execute. frame is the client's Execute, and its last four bytes are the row limit. bound may be nil.
+// It logs frame, the client's Execute, which ends with the row limit. bound has a DELETE's saved values, or is nil.
 func (s *session) recordPortalRun(p *portal, bound *batch.Params, frame []byte) {
 	t, plan := s.t, p.plan
 	t.trackExecuteLimit(plan.Kind, binary.BigEndian.Uint32(frame[len(frame)-4:]))
@@ -317,5 +317,5 @@ func isDeallocateAll(plan *rewrite.Plan) bool {
 	return st != nil && (st.Does == rewrite.DeallocatesAll || isDiscardAll(st))
 }
 
-// isDiscardAll reports whether a statement is DISCARD ALL.
+// isDiscardAll reports whether a statement is DISCARD ALL, which resets the whole session.
 func isDiscardAll(st *rewrite.Statement) bool { return st.Does == rewrite.DiscardsAll }

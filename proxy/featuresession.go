@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// featureSession implements feature.Session. It has the size of a pointer, so that converting it to the interface
-// allocates nothing.
+// featureSession implements feature.Session, by which features such as package copyin use a session. It has the size
+// of a pointer, so that converting it to the interface allocates nothing.
 type featureSession struct{ s *session }
 
 func (f featureSession) InBlock() bool { return f.s.inBlock() }
@@ -49,7 +49,7 @@ func (f featureSession) Reply(frames ...[]byte) error { return f.s.queueReply(fr
 func (f featureSession) Flush() error                 { return f.s.flushToClient() }
 
 // NextFrame returns the client's next frame for a feature, such as package copyin. A cancel ends the wait. NextFrame
-// calls Waits.Begin, because the end of an earlier nested turn has switched cancels off.
+// calls Waits.Begin, because an earlier nested turn (by which the feature ran a statement) has switched cancels off.
 func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	f.s.waits.Begin(f.s.settings.StatementTimeout())
 	defer f.beginFeatureRead()()
@@ -62,7 +62,7 @@ func (f featureSession) NextFrame() (typ byte, total int, err error) {
 	return typ, total, err
 }
 
-// beginFeatureRead lets cancels end a feature's waits for the client, until end is called.
+// beginFeatureRead lets cancels end a feature's waits for the client, until the caller calls end.
 func (f featureSession) beginFeatureRead() (end func()) {
 	t := f.s.t
 	t.request.featureReads = true
@@ -79,8 +79,8 @@ func (f featureSession) Discard(n int) error {
 	return f.s.discardBytes(n)
 }
 
-// ReadPayload calls take with a frame's payload, piece by piece. While midClient is set, the client's next bytes are
-// the rest of a frame, which nested turns must know.
+// ReadPayload calls the function take with a frame's payload, piece by piece. Until it ends, midClient is set: the
+// client's next bytes are the rest of a frame, which nested turns (by which the feature runs statements) must know.
 func (f featureSession) ReadPayload(total int, take func(piece []byte) error) error {
 	s := f.s
 	s.client.Advance(wire.HeaderLen)

@@ -12,10 +12,10 @@ import (
 // (waitAtGate). Package retry has the queues. waitBeforeReplay makes a replay wait in its queue. trackOperationName
 // names the transaction in metrics.
 
-// waitAtGate waits at the gate (the queue for contended rows) before a statement is sent. sql and params are the
-// text and parameters for the server. The transaction's key is set by its first statement that locks or changes
-// existing rows. During a replay with the same key the transaction waits, because a snapshot taken now would be out
-// of date after it. After an error the statement must not be sent.
+// waitAtGate waits at the gate (the queue for contended rows) before a statement is sent. sql and params are the text
+// and parameters for the server. The transaction's first statement that locks or changes existing rows sets its key.
+// The transaction waits while a replay with the same key runs. A snapshot taken now would be out of date after that
+// replay. After an error Sluice must not send the statement.
 func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
 	r := s.srv.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.txStatus() == 'E' {

@@ -21,8 +21,8 @@ type statementHandler struct {
 	// query runs a simple Query that has only this statement, and ends the turn. done is false if the server must get the
 	// query. The caller sends an error to the client, and the turn goes on.
 	query func(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error)
-	// earlyQuery runs a simple Query, if runsLocally returns true, before Sluice decides whether to commit a part of the
-	// transaction. It ends the turn.
+	// earlyQuery runs a simple Query, if runsLocally returns true, before Sluice decides whether to commit the
+	// transaction's earlier statements separately (package ddltx). It ends the turn.
 	earlyQuery func(s *session, st *rewrite.Statement, sql []byte) error
 	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends an
 	// error to the client.
@@ -66,8 +66,8 @@ type framedHandler struct {
 //	savepoints    emulated savepoints in any query (hasEmulatedSavepoint)
 //	failed block  if no server has the block, Sluice accepts only its end (mustAnswerInFailedBlock)
 //	framed        statements by frames for the server (framedHandler), such as cursors
-//	early         a Query whose handler runs before the parts of a transaction (hasEarlyQuery)
-//	open group    after frames of a Sync group, a Query is handled like a multi-statement query
+//	early         a Query that runs before Sluice may commit a part of the transaction (hasEarlyQuery)
+//	open group    after frames since the last Sync, a Query is handled like a multi-statement query
 var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.ServerOnly:   {server: true, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.Executes:     {server: true, planInScript: (*scriptPlanner).planExecute},

@@ -31,7 +31,7 @@ func (s *session) sendDelayedTag() error {
 }
 
 // delayTag decides about a command tag while a CREATE INDEX's job is pending. It delays the tag of the COMMIT: the
-// client gets it later. For other tags it returns v.
+// client gets it after the job. For tags that need no delay it returns v.
 func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	holds, now := s.tx.job.HoldTag(tag, s.t.server.outcome.InBlock())
 	if holds {
@@ -44,7 +44,7 @@ func (s *session) delayTag(v frameVerdict, tag []byte) (frameVerdict, error) {
 	return v, s.sendOrWithhold(now)
 }
 
-// recordIndexTxEnd records the end of the transaction of a pending CREATE INDEX.
+// recordIndexTxEnd records that the transaction of a pending CREATE INDEX has ended, and whether it was committed.
 func recordIndexTxEnd(s *session, committed bool) { s.tx.job.RecordTxEnd(committed) }
 
 // recordIndexTxStatement records another statement in the transaction of a pending CREATE INDEX.
@@ -57,7 +57,7 @@ func recordIndexTxStatement(s *session, o *pendingReply, st *rewrite.Statement, 
 	}
 }
 
-// prepareIndexJobWait prepares a ReadyForQuery to wait for the pending index job, if the client must wait for that job.
+// prepareIndexJobWait makes a ReadyForQuery wait for the pending index job, if the client must wait for that job.
 func (l *link) prepareIndexJobWait(status byte) error {
 	if l.t.rec.phase != phaseLive {
 		return nil
@@ -65,7 +65,7 @@ func (l *link) prepareIndexJobWait(status byte) error {
 	return l.sendOrWithhold(l.tx.job.RecordReady(status))
 }
 
-// verdictForReady returns swallow if an index job, batches or settings delay the ReadyForQuery, otherwise v.
+// verdictForReady returns swallow (hide) if an index job, batches or settings delay the ReadyForQuery, otherwise v.
 func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	if s.tx.job.IsWaiting() || s.t.output.batches != nil || s.t.restoresSettings {
 		return swallow
@@ -73,8 +73,8 @@ func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 	return v
 }
 
-// settleIndexJob waits for the index job after the server's ReadyForQuery. Then it ends the turn with Sluice's own
-// answer and ReadyForQuery. If the backend is lost meanwhile, the client gets 08007 (lossError).
+// settleIndexJob waits for the index job after the server's ReadyForQuery. After that wait it ends the turn with
+// Sluice's own answer and ReadyForQuery. If the backend is lost meanwhile, the client gets 08007 (lossError).
 func (s *session) settleIndexJob() error {
 	answer, told, err := s.awaitIndexJob()
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *session) recordInvalidIndex(work *constraint.IndexJob, cause string, er
 	s.srv.log.Warn("an index is left to its background job, and may never be valid", append(s.logAttrs(), "job", work.ID(), "cause", cause, "error", err)...)
 }
 
-// errTooLate ends the work on an index that no client awaits, after the time limit for that work.
+// errTooLate ends Sluice's work on an index for which no client waits, after the time limit for that work.
 var errTooLate = errors.New("the time for it is over")
 
 // withdrawConn runs statements on behalf of a client that has left or cancelled. Only the end of a drain, a lost
@@ -192,7 +192,7 @@ func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 	}
 }
 
-// Pause waits for d. Only the end of a drain and the time limit end the pause early, with an error.
+// Pause waits for d. Only the end of a drain (shutdown) and the time limit end the pause early, with an error.
 func (w withdrawConn) Pause(d time.Duration) error {
 	left := time.Until(w.end)
 	if left <= 0 {
@@ -206,5 +206,5 @@ func (w withdrawConn) Pause(d time.Duration) error {
 	return w.s.waits.CheckCut()
 }
 
-// CheckMayContinue returns an error after the time limit, or at the end of a drain.
+// CheckMayContinue returns an error after the time limit, or at the end of a drain (shutdown).
 func (w withdrawConn) CheckMayContinue() error { return w.Pause(0) }

@@ -12,9 +12,9 @@ import (
 )
 
 // This file opens a block of Sluice's own around a write that a client with an advisory lock sends outside a block.
-// Only in a block does FOR KEY SHARE surely conflict with the deletion of the lock's row.
+// Only in a block does FOR KEY SHARE surely conflict with another session's deletion of the lock's row.
 //
-//	begin    Sluice sends BEGIN before the turn's first fence: the log has this frame, whose answer no client gets
+//	begin    Sluice sends BEGIN before the turn's first lock check: the log has this frame, whose answer no client gets
 //	end      endInternalBlock sends COMMIT after the server's ReadyForQuery, or ROLLBACK after an error
 //	answer   the client gets the ReadyForQuery of that end, whose status is 'I'
 //
@@ -22,11 +22,11 @@ import (
 // turn (checkLocksBefore). A conflict at the block's COMMIT causes a replay of the turn. If the backend is lost before
 // that COMMIT, nothing was applied.
 //
-// PostgreSQL sends the last tag of a simple Query after the commit. That tag is therefore withheld until the COMMIT has
-// succeeded. The tags of a Sync group precede the commit in PostgreSQL too.
+// PostgreSQL sends the last tag of a simple Query after the commit. Sluice therefore withholds that tag until its
+// COMMIT has succeeded. In PostgreSQL too, tags of the extended protocol precede the commit at the Sync.
 
-// internalBlock is the state of Sluice's own block in the current turn. The zero value means no block. A replay
-// starts with the zero value, and sets the state again as it sends the log's frames.
+// internalBlock is the state in the current turn of Sluice's own block around a write. The zero value means no block.
+// A replay starts with the zero value, and sets the state again as it sends the log's frames.
 type internalBlock struct {
 	// on means that Sluice sent the BEGIN of its own block. open means that the server has run this BEGIN, and that the
 	// block has not ended.
@@ -66,7 +66,7 @@ func (b *internalBlock) verdictForTag(o *pendingReply, statement int, tag []byte
 }
 
 // sendLocalAnswer sends the client Sluice's own answer to a statement, instead of the server's answer for o.
-// t.statement already counts the statement. The last element of frames is the command tag.
+// t.server.statement already counts the statement. The last element of frames is the command tag.
 func (l *link) sendLocalAnswer(o *pendingReply, frames ...[]byte) error {
 	rows, tag := frames[:len(frames)-1], frames[len(frames)-1]
 	if l.t.server.internalTx.tryWithholdTag(o, l.t.server.statement, tag) {
@@ -81,7 +81,7 @@ func (t *turn) awaitsInternalRollback() bool {
 	return t.server.errorTold && t.owed.len() == 1 && t.owed.first().plan == internalRollbackPlan
 }
 
-// beginInternalBlock sends the BEGIN of Sluice's own block before a fence (the queries that check the session's locks).
+// beginInternalBlock sends begin, the BEGIN of Sluice's own block, before the queries that check the session's locks.
 func (s *session) beginInternalBlock(begin *statement.Template) {
 	s.sendFenceQuery(begin, logEntry{plan: internalBeginPlan, silent: true, own: internalBeginReply{expectBegin}})
 	s.t.server.internalTx.on = true
@@ -103,8 +103,8 @@ func (r internalBeginReply) handleFrame(s *session, o *pendingReply, f answer.Fr
 	return v, err
 }
 
-// mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with status. For a failed
-// attempt the result is false, since abortAttempt ends the block.
+// mustEndInternalBlock reports whether Sluice must end its own block after a ReadyForQuery with the given status. For
+// a failed attempt the result is false, since abortAttempt ends the block.
 func (t *turn) mustEndInternalBlock(status byte) bool {
 	return t.server.internalTx.open && t.rec.phase == phaseLive && status != 'I'
 }
@@ -134,8 +134,8 @@ func (s *session) endInternalBlock(status byte) error {
 }
 
 // internalEndReply handles the answer to the COMMIT or ROLLBACK of Sluice's own block. The expected tag releases the
-// client's withheld tag, and the ReadyForQuery goes to the client. Any other tag, or a ReadyForQuery within a block,
-// means that the backend is out of step and the outcome is unknown.
+// tag that Sluice withholds from the client, and the ReadyForQuery goes to the client. Any other tag, or a
+// ReadyForQuery within a block, means that the backend is out of step and the outcome is unknown.
 type internalEndReply struct{ defaultHandler }
 
 func (internalEndReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {

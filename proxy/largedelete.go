@@ -37,13 +37,13 @@ func (s *session) saveDeleteParams(b *pendingBind) (*batch.Params, error) {
 	return &batch.Params{OIDs: b.cs.Template.OIDs, Values: bytes.Clone(b.rest)}, nil
 }
 
-// runsAloneInGroup reports whether the current statement is outside a block, and the first of its Sync group.
+// runsAloneInGroup reports whether the current statement is outside a block, and the first since the last Sync.
 func (p *pairing) runsAloneInGroup() bool {
 	return !p.t.request.executed && !p.t.request.ranLocal && !p.inBlock()
 }
 
 // deleteParamsIfAlone returns the saved parameters of a DELETE whose portal is about to run. If other statements run
-// with the DELETE, the result is nil.
+// in its transaction, the result is nil.
 func (s *pairing) deleteParamsIfAlone(p *portal) *batch.Params {
 	if p.bound == nil || !s.runsAloneInGroup() {
 		return nil
@@ -91,20 +91,20 @@ func (q *pendingQueue) hasOnlyClosesBehind() bool {
 	return false
 }
 
-// isCloseComplete reports whether the client gets a CloseComplete.
+// isCloseComplete reports whether o is a CloseComplete that the client gets.
 func (o *pendingReply) isCloseComplete() bool {
 	return o.kind == wire.Close && !o.swallow || o.kind == 0 && bytes.Equal(o.bytes, wire.FrameCloseComplete)
 }
 
 // isFlushOfBatches reports whether a DELETE that may run in batches is pending, and the next frame is a Sync, which
-// has arrived. If so, Sluice ignores the Flush before the Sync, which would prevent batches.
+// has arrived. If so, Sluice ignores the client's Flush before the Sync, which would prevent batches.
 func isFlushOfBatches(s *session) bool {
 	typ, total, err := s.client.NextHeader()
 	return err == nil && total > 0 && typ == wire.Sync && slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.bound != nil })
 }
 
 // refusedHere returns PostgreSQL's error for LOCK TABLE outside a block, and for TRUNCATE of a table that an open
-// cursor may read. For other texts it returns nil. Portals count as cursors, stored cursors do not.
+// cursor may read. For other queries it returns nil. Portals count as cursors, stored cursors do not.
 func (s *session) refusedHere(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.isInTransaction() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
 		return errLockOutside
@@ -136,7 +136,7 @@ func (s *session) isKnownTable(name string) bool {
 	return r != nil && !r.View
 }
 
-// settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which it hides from the client, and
+// settleBatches runs the batches of a DELETE after the server's ReadyForQuery, which the client does not get, and
 // ends the turn. An error ends the session, or is a lostError.
 func (s *session) settleBatches() error {
 	err := s.t.output.batches.Run(ddlConn{s}, s.srv.metrics.CountDeleteBatch)
@@ -163,7 +163,7 @@ func (s *session) settleBatches() error {
 	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, answer, status), status))
 }
 
-// checkMayContinue returns an error if no further batch may begin: after a cancel, a timeout or a drain's end, or if
+// checkMayContinue returns an error if no further batch may begin: after a cancel, a timeout, a shutdown's end, or if
 // the client has left. The client may have sent the cancel during the DELETE that the server refused.
 func (l *link) checkMayContinue() error {
 	if l.t.request.pendingCancel != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file finds state, such as temporary tables, that clients' functions leave on a backend. Before a statement that
-// may leave state is sent, its backend is marked (remains.Checks). After the transaction checkLeftState asks the
-// backend. Sluice does not return a marked backend to the reservoir. DSQL has no such state.
+// This file finds state, such as temporary tables, that clients' functions leave on a backend. Before Sluice sends a
+// statement that may leave state, it marks the backend (remains.Checks). After the transaction checkLeftState asks
+// the backend about state. Sluice does not return a marked backend to the reservoir. DSQL has no such state.
 
-// checksLeftState reports whether Sluice asks backends which state clients' functions have left there.
+// checksLeftState reports whether Sluice asks backends which state, such as temporary tables, functions have left.
 func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset != ResetNever }
 
 // checkHiddenFunctions asks an idle backend whether any function that statements call unseen (a trigger's, say) may
-// leave state on a backend. It asks only if the answer is unknown or old. The error is that of stop, or the backend
-// is lost.
+// leave state on a backend. It asks only if the recorded answer is missing or old. Its error is the error of the
+// function stop, or a lost backend.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
 	epoch := srv.templates.Epoch()
 	if !srv.leftState.Claim(epoch, time.Now()) {
@@ -50,8 +50,8 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	return err
 }
 
-// mayHaveLeftState reports whether Sluice must ask the idle backend which state functions have left, before another
-// session gets that backend.
+// mayHaveLeftState reports whether Sluice must ask the idle backend which state functions have left on it, before
+// another session gets that backend.
 func (s *session) mayHaveLeftState() bool {
 	if s.dedicated || s.b.isBroken() || s.srv.cfg.Pairing == Session || s.pin.IsPinned() && !s.pin.IsFound() {
 		return false
@@ -63,11 +63,11 @@ func (s *session) mayHaveLeftState() bool {
 	return s.b.leftState.NeedsQuery()
 }
 
-// checkLeftState asks the idle backend, if it is marked, which state the session's functions have left there. If it
-// finds state, it pins the session to that backend, so that the session retains it. Otherwise it removes a pin that
-// it made earlier. The same round trip resets settings that functions have changed, except the role, which pins the
-// session. If too many sessions are pinned, the session ends after the turn. It also ends if the backend does not
-// answer after a FunctionCall.
+// checkLeftState asks the idle backend, if a function may have left state on it, which state that is. If it finds
+// state, it pins the session to that backend, so that the session retains it. Otherwise it removes a pin that it made
+// earlier. The same round trip resets settings that functions have changed, except the role, which pins the session.
+// If too many sessions are pinned, the session ends after the turn. It also ends if the backend does not answer after
+// a FunctionCall.
 func (s *session) checkLeftState() {
 	if !s.mayHaveLeftState() {
 		return
@@ -102,7 +102,7 @@ func (s *session) checkLeftState() {
 	}
 }
 
-// leftStateBackend asks an idle backend for package remains.
+// leftStateBackend sends the queries of package remains to an idle backend.
 type leftStateBackend struct{ b *backend }
 
 func (l leftStateBackend) Ask(sql string) (values []string, refused bool, err error) {

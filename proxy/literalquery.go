@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file plans texts that read only literals, such as SELECT 1, without waiting for the schema. Clients check
-// with these texts whether a server is up. In a transaction or a pipeline, Sluice must read the schema before the
-// first text, because it cannot do so later.
+// This file plans queries that read only literals, such as SELECT 1, without waiting for the schema. Clients check
+// with these queries whether a server is up. In a transaction or a pipeline, Sluice must read the schema before the
+// first query, because it cannot do so later.
 
 // planLiteralQuery plans a simple Query that reads only literals, outside a transaction, before Sluice has read the
-// schema. For all other texts, or if the schema is known, it returns nil.
+// schema. For all other queries, or if the schema is known, it returns nil.
 func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
 	s.mapped.BeginQuery()
 	if !s.srv.keeper.Maps() || s.srv.keeper.Cause(s.srv.templates.Epoch()) == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
@@ -28,14 +28,14 @@ func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
 	return plan
 }
 
-// literalQueryPattern matches texts by which clients check whether a server is up, such as "select now()".
+// literalQueryPattern matches SQL texts by which clients check whether a server is up, such as "select now()".
 var literalQueryPattern = func() *regexp.Regexp {
 	const value = `(-?\d+|'[^'\\]*'|true|null|now\(\)|version\(\)|current_timestamp)( as \w+)?`
 	return regexp.MustCompile(`(?i)^\s*select ` + value + `(, ?` + value + `)*\s*;?\s*$`)
 }()
 
-// literalQueryTemplate returns the template for a Parse whose text reads only literals, or nil. The rest of the
-// request, up to the Sync, must have arrived and must use only this statement.
+// literalQueryTemplate returns the template for a Parse whose query reads only literals, or nil. The client's later
+// frames up to the Sync must have arrived and must use only this statement.
 func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Template {
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the Executes of the extended protocol that Sluice answers.
+// This file answers Executes of the extended protocol whose portals Sluice itself runs.
 
 // executeLocalPortal executes a portal that Sluice runs, up to limit rows (0: all). A returned error goes to the
-// client. After nil, Sluice has answered or skipped the Execute. Before a statement that changes state, it awaits
-// the answers to earlier frames of the Sync group. After an error among these, the statement must not run.
+// client. After nil, Sluice has answered or skipped the Execute. Before a statement that changes state, it awaits the
+// answers to earlier frames since the last Sync. After an error among these answers, the statement must not run.
 func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error {
 	st := p.plan.SingleStatement()
 	h := &s.srv.handlers[st.Does]
@@ -20,7 +20,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	case p.done:
 		return s.executeDonePortal(name, st)
 	}
-	// If a SHOW has a limit of one row, a server suspends its portal, and does not make earlier writes visible.
+	// If a SHOW has a limit of one row, a server suspends its portal, and earlier writes do not become visible.
 	if !h.changesNothing || limit != 1 {
 		s.bumpCommandCounter()
 	}
@@ -40,7 +40,7 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	if h.execute != nil {
 		return h.execute(s, st, p.text)
 	}
-	// A later DISCARD ALL in the same Sync group is refused, since it follows another statement.
+	// Sluice refuses a later DISCARD ALL before the Sync, since it follows another statement.
 	s.t.request.ranLocal = true
 	s.t.request.call = &p
 	defer func() { s.t.request.call = nil }()
@@ -54,8 +54,8 @@ func (s *session) executeLocalPortal(name []byte, p portal, limit uint32) error 
 	return s.answerLocalStatement(st, false, false)
 }
 
-// executeByFrames executes a portal of an emulated savepoint, or of a statement with a framedHandler. A replay repeats
-// the statement, and a rollback undoes it. A savepoint starts a new turn of the replay log. Otherwise done is false.
+// executeByFrames executes a portal of an emulated savepoint, or of a statement with a framedHandler. For others done
+// is false. A replay repeats the statement, and a rollback undoes it. A savepoint starts a new turn of the log.
 func (s *session) executeByFrames(name []byte, p portal, limit uint32) (done bool, err error) {
 	st := p.plan.SingleStatement()
 	savepoint, framed := s.hasEmulatedSavepoint(p.plan), s.framedHandlerFor(st)
@@ -71,8 +71,8 @@ func (s *session) executeByFrames(name []byte, p portal, limit uint32) (done boo
 	return true, framed.execute(s, st, p.formats, limit)
 }
 
-// executeDiscardAll executes DISCARD ALL, which PostgreSQL runs in a separate transaction. DISCARD ALL commits at once,
-// and the next statement of the Sync group is the first of another transaction.
+// executeDiscardAll executes DISCARD ALL, which PostgreSQL runs in a separate transaction. DISCARD ALL commits at
+// once, and the next statement, even before the Sync, is the first of another transaction.
 func executeDiscardAll(s *session, st *rewrite.Statement, _ string) error {
 	if err := s.answerLocalStatement(st, false, false); err != nil {
 		return err

@@ -35,8 +35,8 @@ func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notic
 	return notice, s.settings.StoreLocal(c.Name, value, txOnly)
 }
 
-// refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, or nil. In
-// a failed block the result is nil, since the server's own error comes first.
+// refuseLocalSettingQuery returns an error if a statement asks the server for a setting that Sluice stores, otherwise
+// nil. In a failed block the result is nil, since the server's own error comes first.
 func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	st := plan.SingleStatement()
 	if st == nil || st.Asks == nil || s.txStatus() == 'E' {
@@ -57,8 +57,8 @@ func errLocalSettingQueried(name string) *wire.Error {
 }
 
 // sendResetAsSet sends RESET as a SET to the client's startup value, if the server must get the statement. For any
-// other statement it returns false. If it returns true, the turn is over, or the client gets the error. The client
-// gets the tag RESET, also in a replay (logEntry.answered).
+// other statement it returns false. If it returns true, the turn is over, or the client gets the returned error. The
+// client gets the tag RESET, also in a replay (logEntry.answered).
 func (s *session) sendResetAsSet(plan *rewrite.Plan) (bool, error) {
 	st := plan.SingleStatement()
 	if st == nil || s.txStatus() == 'E' {

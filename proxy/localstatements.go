@@ -21,7 +21,7 @@ import (
 // COMMIT and ROLLBACK.
 
 // answerLocally answers a simple Query without the server. If done is false, the server must get the query. If done
-// is true, the turn is over, or the caller sends the error.
+// is true, the turn is over, or the caller sends the client the error.
 func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	t := s.t
 	if s.hasEmulatedSavepoint(plan) {
@@ -34,7 +34,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	if framed := s.framedHandlerFor(st); framed != nil {
 		return true, framed.query(s, plan, st)
 	}
-	// If frames of a Sync group precede the Query, Sluice's answer must follow the server's answers to those frames.
+	// If frames since the last Sync precede the Query, Sluice's answer must follow the server's answers to those frames.
 	if t.touched {
 		return false, nil
 	}
@@ -55,7 +55,7 @@ func (s *session) answerLocally(plan *rewrite.Plan, sql []byte) (done bool, err 
 	return false, nil
 }
 
-// framedHandlerFor returns the handler of a statement by frames for the server, or nil if there is none. st may be nil.
+// framedHandlerFor returns the framedHandler that now handles st by frames for the server, or nil. st may be nil.
 func (s *session) framedHandlerFor(st *rewrite.Statement) *framedHandler {
 	if st == nil {
 		return nil
@@ -106,8 +106,8 @@ func changesSettingsLocally(s *session, st *rewrite.Statement) bool {
 }
 
 // deallocatesLocally reports whether Sluice runs a DEALLOCATE itself. A pinned session may have run the SQL command
-// PREPARE, whose statements are on its backend. Sluice itself handles names that Parse prepared, and refuses its own
-// names at the backend.
+// PREPARE, whose statements are on its backend. Sluice itself handles names that Parse prepared, and refuses the
+// names that Sluice uses at the backend.
 func deallocatesLocally(s *session, st *rewrite.Statement) bool {
 	return !s.pin.IsPinned() || st.Does == rewrite.Deallocates && (s.statements.Named()[st.Deallocate] != nil || s.b != nil && s.b.prepared.HasName(st.Deallocate))
 }
@@ -135,7 +135,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 }
 
 // discardAllError returns PostgreSQL's error for DISCARD ALL in a block or after another statement of a pipeline, or
-// nil. The server cannot report it if Sluice has not sent the BEGIN, the other statement, or DISCARD ALL.
+// nil. The server cannot report that error if Sluice has not sent the BEGIN, the other statement, or DISCARD ALL.
 func (p *pairing) discardAllError(st *rewrite.Statement) *wire.Error {
 	switch {
 	case st == nil || !isDiscardAll(st) || p.txStatus() == 'E':
@@ -187,7 +187,7 @@ func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several 
 }
 
 // runLocalStatement runs one statement in Sluice and returns the frames of its answer. describe adds a
-// RowDescription. Its changes of settings belong to the client's transaction. The client gets the error.
+// RowDescription. The statement's changes of settings belong to the client's transaction. The client gets the error.
 func (s *session) runLocalStatement(st *rewrite.Statement, describe, several bool) (frames [][]byte, err error) {
 	if !several { // a multi-statement query was checked as a whole
 		if err := s.readOnlyRefusal(st); err != nil {
@@ -224,7 +224,7 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 }
 
 // runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback undoes neither
-// runCloseAll nor runDiscardSequences. An error is a bug.
+// that nor runDiscardSequences. A returned error means a bug in Sluice.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.stored.dropAll()
 	return runTagOnly(s, st, several)

@@ -18,8 +18,8 @@ import (
 // locks. After that time Sluice refuses the statement, and the session still has its locks.
 func leaseExtensionDeadline() time.Time { return time.Now().Add(locktable.ReleaseTimeout) }
 
-// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. If the
-// client did not declare a parameter's type, it is that of the function's parameter.
+// lockParamsFrame returns the ParameterDescription that the server would send for an advisory lock call. A parameter
+// whose type the client did not declare has the type of the function's parameter.
 func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	types, err := advisory.ResolveParamTypes(st.Advisory, oids)
 	if err != nil {

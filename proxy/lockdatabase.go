@@ -23,7 +23,7 @@ func (d lockDatabase) RecordTakeover()                   { d.srv.metrics.CountAd
 func (d lockDatabase) RecordRelease()                    { d.srv.metrics.CountAdvisoryLock(metrics.LockReleased) }
 func (d lockDatabase) RecordLoss()                       { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
 
-// Query runs SQL of package locktable, on a backend that is borrowed for these statements.
+// Query runs SQL of package locktable, on a backend borrowed for these statements. row, if not nil, gets each row.
 func (d lockDatabase) Query(ctx context.Context, sql string, row func(columns []string)) (tag string, err error) {
 	srv := d.srv
 	for range mostCatalogTries {

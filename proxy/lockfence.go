@@ -37,7 +37,7 @@ const fencePortal = rewrite.RelayName + "fence"
 func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
 
 // checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
-// which goes to the client, the query must not run. Before DDL it extends the leases.
+// which goes to the client, Sluice must not run the query. Before DDL checkLocksBefore extends the locks' leases.
 func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	l := s.heldLocks()
 	if !l.HoldsAny() {
@@ -53,9 +53,9 @@ func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	return nil
 }
 
-// extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the
-// server only if the last extension is not recent. After an error, which goes to the client, the statement must not
-// be sent. The session reads answers of the turn's backend only after that.
+// extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
+// only if the last extension is not recent. After an error, which goes to the client, Sluice must not send the
+// statement. While it waits, the session reads no answers of the turn's backend.
 func (s *session) extendLeasesForDDL() error {
 	if !s.heldLocks().HoldsAny() {
 		return nil
@@ -85,12 +85,12 @@ func (s *session) extendLeasesForDDL() error {
 
 // sendFenceBefore sends the fence, queries that check the session's advisory locks, before a query that may write.
 // The session must have its backend. Later queries get a fence too, since Sluice does not track where transactions
-// begin within a Sync group. The fence adds no round trip.
+// begin between two Syncs. The fence adds no round trip.
 func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 	if !s.heldLocks().HoldsAny() || s.b.status == 'E' && !advisory.HasEffectInFailedBlock(plan) {
 		return nil
 	}
-	// In a READ ONLY transaction no check is sent, since the server refuses its FOR KEY SHARE, and all writes too.
+	// In a READ ONLY transaction Sluice sends no check: the server refuses its FOR KEY SHARE, and all writes too.
 	if s.isInReadOnlyBlock() {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	s.t.addToBatch(end)
 }
 
-// isFenceRow reports whether the next row answers a lock check or the question for the transaction's time
+// isFenceRow reports whether the next row answers a lock check or Sluice's query for the transaction's time
 // (queryTxTime). Sluice reads such rows, and the client does not get them.
 func (t *turn) isFenceRow() bool { return t.output.fenced && !t.owed.empty() && t.owed.first().swallow }
 

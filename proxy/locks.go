@@ -20,9 +20,9 @@ import (
 // lease: see package advisory. lockcall.go has arguments and answers, and calls runAdvisoryLock. Package advisory
 // has the rows and their renewal, lockfence.go what a session with locks may send.
 //
-// Locks are taken on a separate backend, even if the session has one. A lock therefore needs no pin and survives
-// rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see the
-// lock's row (lockfence.go). A lock after a BEGIN that Sluice has not sent yet is possible.
+// Sluice takes locks on a separate backend, even if the session has one. A lock therefore needs no pin and survives
+// rollbacks, as in PostgreSQL. No lock can be taken in a transaction that the server has begun, which would not see
+// the lock's row (lockfence.go). A lock after a BEGIN that Sluice has not sent yet is possible.
 //
 // Package locktable counts how often a session took a lock, and decides when a lock's row is released. DISCARD ALL and
 // the session's end release all locks. An answer about a lock is true when it is sent. lockfence.go guards writes.
@@ -30,7 +30,7 @@ import (
 // sessionLocks has the advisory locks of one session.
 type sessionLocks struct {
 	*locktable.Held
-	// charge is the memory, in bytes, that Sluice charges to the session's account for these locks.
+	// charge is the number of bytes that Sluice charges to the session's memory account for these locks.
 	charge account.Charge
 	// fence has BEGIN and the queries that precede each write to check the locks. It is empty before the first of these
 	// writes, and valid while Held.Changes returns fenceOf.
@@ -46,14 +46,14 @@ func (s *session) heldLocks() *locktable.Held {
 	return s.advisory.Held
 }
 
-// recordLocksDetached records in the session's locks that the session gives its backend up.
+// recordLocksDetached records in the session's locks that the session gives up its backend.
 func recordLocksDetached(s *session) {
 	if l := s.heldLocks(); l != nil {
 		l.RecordBackendGivenUp()
 	}
 }
 
-// releaseAllLocks releases all locks, however often each was taken.
+// releaseAllLocks releases all advisory locks of the session, however often the session took each.
 func releaseAllLocks(s *session) { s.releaseLockRows(s.heldLocks().UnlockAll()) }
 
 // runAdvisoryLock runs a statement on the lock with the given key; nil stands for NULL. ok is the result of a boolean
@@ -80,9 +80,9 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	return ok, notices, err
 }
 
-// takeAdvisoryLock takes the lock with the given name in the table. If another session holds the lock,
-// takeAdvisoryLock waits if waits is set; otherwise ok is false. If the session already holds the lock, only its
-// count increases, even in a transaction. A lock that is to be released after DDL is taken again without the table.
+// takeAdvisoryLock takes the lock with the given name in the lock table. If another session holds it,
+// takeAdvisoryLock waits if waits is set; otherwise ok is false. If this session already holds it, only its count
+// increases, even in a transaction. A lock whose release waits for the end of DDL is also taken without the table.
 func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error) {
 	if s.heldLocks().TakeAgain(name) {
 		return true, nil
@@ -170,9 +170,9 @@ func advisoryLockError(err error) error {
 	return errNoBackend(err)
 }
 
-// releaseAdvisoryLock undoes one taking of a lock. If the session does not hold the lock, ok is false, and notices has
-// PostgreSQL's warning. The last release deletes the row before the client gets its answer, since the client may inform
-// other clients.
+// releaseAdvisoryLock undoes one taking of a lock. If the session does not hold the lock, ok is false, and notices
+// has PostgreSQL's warning. The last release of a lock deletes its row before the client gets its answer, since the
+// client may inform other clients.
 func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	over, ok := s.heldLocks().Unlock(name)
 	s.releaseLockRows(over)
@@ -182,21 +182,21 @@ func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 	return ok, notices
 }
 
-// releaseLockRows deletes the rows of released locks. While replies of the backend are pending, a goroutine does so,
-// since the caller cannot wait.
+// releaseLockRows deletes the rows of the released locks in over. While replies of the backend are pending, a
+// goroutine deletes them, since the caller cannot wait.
 func (s *session) releaseLockRows(over []advisory.LockHolder) {
 	s.srv.locks.Release(over, locktable.ReleaseTimeout, s.t != nil && !s.t.owed.empty())
 }
 
 // releaseDeferredLocks releases the locks whose release waited for the end of the transaction. The session calls it
-// at the end of a turn, outside a block, before the client gets its answer.
+// at the end of a turn, outside a block, before the client gets the turn's answer.
 func (s *session) releaseDeferredLocks() {
 	s.srv.locks.Release(s.heldLocks().EndTransaction(), locktable.ReleaseTimeout, false)
 }
 
-// releaseLocksAtEnd releases all locks at the session's end, after its backend was given up, so that its transaction
-// has ended. If one lock was lost, the others are still released, since a release does not affect rows of other owners.
-// In a drain the time for releases is short.
+// releaseLocksAtEnd releases all locks at the session's end. The session has already given up its backend, so that
+// its transaction has ended. If one lock was lost, the others are still released, since a release does not affect
+// rows of other owners. In a drain (shutdown) the time for releases is short.
 func releaseLocksAtEnd(s *session) {
 	limit := locktable.ReleaseTimeout
 	if s.waits.IsCut() {

@@ -77,13 +77,13 @@ func (s *session) lossError() *wire.Error {
 	return errReadLost
 }
 
-// needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived, and
-// the transaction must be over, or the client must know that it failed.
+// needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived.
+// The transaction must also be over, or the client must know that the transaction failed.
 func (p *pairing) needsNothingMore() bool {
 	return p.t.awaitsInternalRollback() || p.t.awaitsOnlyReady() && (p.t.server.errorTold || !p.inBlock() && !p.t.server.internalTx.on)
 }
 
-// awaitsOnlyReady reports whether only the server's ReadyForQuery is missing, or after an error nothing until the Sync.
+// awaitsOnlyReady reports whether only ReadyForQuery is missing, or after an error only the client's Sync.
 func (t *turn) awaitsOnlyReady() bool {
 	if t.rec.phase != phaseLive || t.partial.rest > 0 {
 		return false
@@ -102,7 +102,7 @@ func (t *turn) awaitsOnlyReady() bool {
 const lossDuringReplay = metrics.LostReplaying
 
 // recordLoss counts and logs the loss of a backend. If the connection ended without a message, the reservoir checks
-// its idle backends. when names the turn's outcome in the metric.
+// its idle backends. The parameter when names the turn's outcome in the metric.
 func (s *session) recordLoss(gone *lostError, when string) {
 	if gone.endedWithoutMessage() {
 		s.srv.backends.ProbeAllReady()
@@ -112,9 +112,9 @@ func (s *session) recordLoss(gone *lostError, when string) {
 	s.srv.log.Warn("backend lost in a turn", append(s.logAttrs(), "outcome", when, "error", gone.err)...)
 }
 
-// abandonTurn drops the backend during a turn and sends the client e. If e is nil, the turn succeeded. Otherwise the
-// client's block has failed. The turn is over, or skips its other frames. After half a row no error can be sent, and
-// the session ends instead.
+// abandonTurn drops the backend during a turn and sends the client the error e. If e is nil, the turn succeeded.
+// Otherwise the client's block has failed. The turn is over, or skips its other frames. After half a row Sluice
+// cannot send an error, and ends the session instead.
 func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	t := s.t
 	if s.t.isMidRow() {
@@ -122,7 +122,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	}
 	// After COMMIT or ROLLBACK the client's block is over, whatever the outcome of the commit.
 	inBlock := s.inBlock()
-	// statusAfter is the status that the client knows, since the backend's state differs during a replay.
+	// During a replay the backend's state differs, so statusAfter has the transaction status that the client knows.
 	if t.attempt.originalError != nil && e != nil {
 		inBlock = t.attempt.statusAfter != 0 && t.attempt.statusAfter != 'I' || t.attempt.statusAfter == 0 && inBlock
 	}
@@ -159,7 +159,7 @@ func (s *session) abandonTurn(e *wire.Error, why reservoir.CloseReason) error {
 	return s.endTurnLocally()
 }
 
-// isMidRow reports whether the client has got half a row. The client would read an error as the second half.
+// isMidRow reports whether the client has got half a row, so that it would read an error as the second half.
 func (t *turn) isMidRow() bool {
 	return (t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.rec.phase != phaseAborting && !t.rec.isWithholding()) && t.nested.hasHalfFrame()
 }
@@ -169,9 +169,9 @@ func (n *nestedTurn) hasHalfFrame() bool {
 	return n.hiddenAnswer == nil || n.hiddenAnswer.DropIncomplete()
 }
 
-// endTurnOnCut ends a turn when Sluice closes the session, as at the end of a drain. If the transaction may have
-// committed, the client must not get FATAL, after which database/sql resends the statement. The client gets the error
-// of a lost backend instead. If the transaction cannot have committed, the client gets FATAL.
+// endTurnOnCut ends a turn when Sluice closes the session, as at the end of a drain (shutdown). If the transaction
+// may have committed, the client must not get FATAL, after which database/sql resends the statement. The client gets
+// the error of a lost backend instead. If the transaction cannot have committed, the client gets FATAL.
 func (s *session) endTurnOnCut() error {
 	if s.t.isMidRow() {
 		return fmt.Errorf("%w: %w", errCut, errHalfRow)
@@ -199,8 +199,8 @@ func (s *session) undoStatementNames(undos []nameUndo) {
 }
 
 // cancelOnBackend asks the server to cancel the running statement before Sluice closes the connection. If Sluice only
-// closed it, the statement would run on with its locks. cancelOnBackend waits until the server has got the request. A
-// failure is only logged.
+// closed the connection, the statement would run on with its locks. cancelOnBackend waits until the server has got
+// the request. A failure is only logged.
 func (s *session) cancelOnBackend() {
 	if s.b != nil {
 		s.cancelOnConn(s.b.conn)

@@ -33,12 +33,12 @@ func (c *Config) useOfMapping(planner *rewrite.Planner) mapping.Use {
 	return mapping.Use{Refuses: c.WatchMapped}
 }
 
-// UnmappedTables returns the number of mapped tables that this process refuses to use, and one name as "schema.table".
-// It returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
+// UnmappedTables returns how many mapped tables (bytea stored as text) this process refuses to use, and one name as
+// "schema.table". It returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
 func (srv *Server) UnmappedTables() (tables int, first string) { return srv.keeper.UnmappedTables() }
 
-// Borrow calls load with queries for a backend, which it borrows before queued sessions, since these may wait for the
-// schema. Afterwards it returns the backend, or discards a backend that did not answer.
+// Borrow borrows a backend and calls load with a function that queries it. Borrow does not queue behind sessions,
+// since these may wait for the schema. It then returns the backend, or discards one that did not answer.
 func (m mappingServer) Borrow(load func(ask mapping.Query) error) error {
 	srv := m.srv
 	ctx, stop := context.WithTimeout(srv.ctx, srv.cfg.Startup.Timeout)
@@ -69,8 +69,8 @@ func (m mappingServer) Borrow(load func(ask mapping.Query) error) error {
 	return err
 }
 
-// schemaQuery returns the Query of package mapping that sends its queries by exchange. refusal is the payload of the
-// server's error.
+// schemaQuery returns a mapping.Query that sends each query by the function exchange. refusal, a result of exchange,
+// is the payload of the server's error, or nil.
 func schemaQuery(exchange func(query string, row func([]byte)) (refusal []byte, err error)) mapping.Query {
 	return func(query string, row func(columns []string)) error {
 		refusal, err := exchange(query, valuesTo(row))

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
-// This file handles masked answers: rows of the server's answer that the client does not get (maskedReply). Sluice
-// sends another text than the client's, for example a CREATE INDEX that returns its job's id.
+// This file handles masked answers: answers of the server with rows that the client does not get (maskedReply).
+// Sluice sent another text than the client's, such as a CREATE INDEX that returns its job's id.
 
 // countFindings counts what the rewrite rules have found in a text, and logs each finding once per text. The session
-// calls it at each Parse and Query, also for texts that Sluice answers.
+// calls it at each Parse and Query, also for texts that Sluice itself answers.
 func (s *session) countFindings(plan *rewrite.Plan) {
 	for _, f := range plan.Findings {
 		s.srv.metrics.CountUnsupported(f.Operation, string(f.Feature))
@@ -36,8 +36,8 @@ func (s *session) countFindings(plan *rewrite.Plan) {
 	}
 }
 
-// planRefusal returns the error with which Sluice refuses the only statement of a text, or nil. In a multi-statement
-// query, the server gets the statement, and clientErrorFor replaces the server's error.
+// planRefusal returns the error with which Sluice refuses a text unsent, or nil. If one of several statements is
+// refused, the server usually gets the text, and clientErrorFor replaces the server's error.
 func planRefusal(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
 		return statementRefusal(st)
@@ -69,7 +69,7 @@ func hasMaskedAnswer(plan *rewrite.Plan) bool {
 func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
 // isMaskedAutocommit reports whether a text with a masked (partly hidden) answer is one statement outside a block.
-// Sluice can replay this text, since the client has no answer yet. For others the log lacks the hidden rows.
+// Sluice can replay this text, since the client has no answer yet. For other texts, the log lacks the hidden rows.
 func (p *pairing) isMaskedAutocommit(plan *rewrite.Plan) bool {
 	return plan.SingleStatement() != nil && !p.inBlock()
 }
@@ -91,7 +91,7 @@ func (t *turn) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {
 // maskedReply hides rows of an answer from the client, such as the id of an index job.
 type maskedReply struct{ defaultHandler }
 
-// handleFrame hides the frames of a statement whose rows are for Sluice, and replaces the last frame.
+// handleFrame hides an answer's frames if its rows are for Sluice, and replaces the last one for the client.
 func (maskedReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if o.plan == nil { // of a settled turn in a replay
 		return undecided, nil
@@ -162,7 +162,7 @@ func firstColumn(frame []byte) string {
 	return string(row[6 : 6+n])
 }
 
-// sleepUnlessStopped sleeps for d. It returns a cancel or timeout, errCut, or errClientGone if the client left.
+// sleepUnlessStopped sleeps for d. The error is a cancel or timeout, errCut when Sluice closes, or errClientGone.
 func (s *session) sleepUnlessStopped(d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -11,14 +11,14 @@ import (
 )
 
 // This file runs nested turns: a Query of Sluice's own, or a part of a client's text, within the client's turn. A
-// nested turn has a log, replays, timeouts and errors like any turn. The client's turn must not have sent anything.
+// nested turn has a log, replays, timeouts and errors like any. The client's turn must have sent the server nothing.
 //
 // A nested turn starts in the session's state between two turns. Code of the client's turn must read the session's
 // state, backend and block again after the nested turn.
 
-// nestedTurn describes a nested turn. In a client's own turn it is the zero value.
+// nestedTurn describes a turn that Sluice runs within the client's. In the client's own turn it is the zero value.
 type nestedTurn struct {
-	// on means that the turn is nested. Its ReadyForQuery is not sent to the client.
+	// on means that the turn is nested. Sluice does not send its ReadyForQuery to the client.
 	on bool
 	// hiddenAnswer reads the server's answer and passes only notices and the like to the client. If hiddenAnswer is nil,
 	// the client gets the whole answer.
@@ -54,7 +54,7 @@ func (n *nestedTurn) stripReady(b []byte) []byte {
 var frameReadyHead = wire.AppendReadyForQuery(nil, 'I')[:wire.HeaderLen]
 
 // runNestedTurn runs a turn within the client's turn, which must not have sent anything to its backend. step handles
-// the nested turn's frames. A returned error ends the session. The client gets errors even of hidden answers.
+// the nested turn's frames. A returned error ends the session. The client gets even a hidden answer's errors.
 func (s *session) runNestedTurn(how nestedTurn, step func() error) (feature.NestedResult, error) {
 	if err := s.flushToClient(); err != nil {
 		return feature.NestedResult{}, err
@@ -115,7 +115,7 @@ func (s *session) runAsQuery(sql string) error {
 	return s.runQuery(&q)
 }
 
-// failBlock makes the client's block fail at the server, after an error of Sluice. Its own error ends the session.
+// failBlock makes the client's block fail at the server, after Sluice met an error. Its error ends the session.
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.request.ended = true
@@ -127,7 +127,7 @@ func (s *session) failBlock() error {
 	return err
 }
 
-// errNotFailed ends the session if failBlock could not make the block fail, since the client must not continue there.
+// errNotFailed ends the session if failBlock could not make the block fail, since the client must not continue in it.
 var errNotFailed = &wire.Error{Fatal: true, Code: "25000", Message: "the server did not have the transaction fail, in which Sluice has met an error"}
 
 // runNestedQuery runs a text as a simple Query in a nested turn.

@@ -12,9 +12,9 @@ import (
 // only if Server.watched is set, and onSettled only if transaction.watched is set.
 type observer struct {
 	name string
-	// onAdmitting is called before a plan is sent, when the session may not have its backend yet. onAdmitted is called when
-	// the session has its backend, and onSending when the session is pinned too, if the plan needs that. An error goes to
-	// the client, and the plan must not be sent.
+	// onAdmitting is called before a plan is sent, when the session may not have its backend yet. onAdmitted is called
+	// when the session has its backend, onSending when it also has a pin that the plan needs. An error goes to the
+	// client, and the plan must not be sent.
 	onAdmitting, onAdmitted, onSending func(s *session, plan *rewrite.Plan) error
 	// dials is called before the session borrows a backend. It returns a connection that only this session uses, or nil.
 	dials func(s *session) *reservoir.Conn
@@ -56,7 +56,7 @@ var observers = []observer{
 	{name: "mapping", onSettled: clearPathDoubt},
 }
 
-// needsRunObservers reports whether the observers' function onRan is called for the statements of a plan.
+// needsRunObservers reports whether a session calls the observers' functions onRan for the statements of a plan.
 func needsRunObservers(plan *rewrite.Plan) bool {
 	return plan.Kind > rewrite.Read && (plan.Kind != rewrite.Write || len(plan.Statements) != 1)
 }
@@ -89,7 +89,7 @@ func (list planObservers) with(f func(*session, *rewrite.Plan) error) planObserv
 	return append(list, f)
 }
 
-// notify calls the functions in order, up to the first error, which it returns.
+// notify calls the functions of the list in order, up to the first error, which notify returns.
 func (list planObservers) notify(s *session, plan *rewrite.Plan) error {
 	for _, f := range list {
 		if err := f(s, plan); err != nil {
@@ -99,7 +99,7 @@ func (list planObservers) notify(s *session, plan *rewrite.Plan) error {
 	return nil
 }
 
-// dial calls the features' functions dials in order, and returns the first connection that it gets, or nil.
+// dial calls the features' functions dials in order. It returns the first connection that one returns, or nil.
 func (table *observerTable) dial(s *session) *reservoir.Conn {
 	for i := range table.rows {
 		if f := table.rows[i].dials; f != nil {
@@ -164,7 +164,7 @@ func (table *observerTable) notifyEachEnd(s *session, committed bool, point func
 	}
 }
 
-// hasChange reports whether a statement makes a change of a setting whose action is one of kinds.
+// hasChange reports whether a statement changes a setting by one of the actions in kinds, such as rewrite.ResetAll.
 func hasChange(st *rewrite.Statement, kinds ...rewrite.SettingAction) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return slices.Contains(kinds, c.Action) })
 }

@@ -43,9 +43,9 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 }
 
 // admitClient runs a client's startup. It returns a session that the caller must run, and whose client may send
-// queries. The result is nil after a cancel request, a refusal, or the client's leaving. These close the connection.
+// queries. After a cancel request, a refusal, or the client's leaving it closes the connection and returns nil.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
-	// Server.Close ends a connection in its startup by ConnLimiter.Cut, and a connection with a session by interrupt.
+	// Until FinishOpening, Server.Close ends this connection by CloseUnopened. Later it calls session.interrupt.
 	defer srv.arrivals.FinishOpening(&in.Conn)
 	// If startup.Run fails, it has sent the client its error. If openSession fails, the code below sends the error.
 	h, err := srv.startup.Run(raw)
@@ -85,7 +85,7 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 // backend, but dials one if the session is dedicated. A *wire.Error goes to the client, which has got nothing yet.
 // Any other error means that the client has left. After an error nothing of the session remains.
 //
-// The client is counted before anything slow happens, so that max_clients also holds for clients that arrive together.
+// openSession counts the client before slow work, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
 	if srv.draining.Load() {
 		return nil, errDraining
@@ -132,8 +132,8 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	if len(h.Rest) > 0 {
 		s.client.PutBack(h.Rest)
 	}
-	// A client that does not read its greeting is cut off after the startup timeout. If the startup used most of that time,
-	// the client gets the full timeout again.
+	// Sluice cuts off a client that does not read the greeting in the startup timeout. If the startup used most of that
+	// time, the client gets the full timeout again.
 	if now := time.Now(); h.Until.Sub(now) < srv.cfg.Startup.Timeout/2 {
 		h.Raw.SetWriteDeadline(now.Add(srv.cfg.Startup.Timeout))
 	}
@@ -165,8 +165,8 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 }
 
 // prepareGreeting prepares the session's settings, or dials its own backend. It returns AuthenticationOk and the
-// ParameterStatus frames. For shared backends, values come from the backend dialled last, then from the client's
-// startup packet. A returned error goes to the client, and no backend remains.
+// ParameterStatus frames. For shared backends, the values are the client's from its startup packet, or else those of
+// the backend dialled last. A returned error goes to the client, and no backend remains.
 func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error) {
 	var g *opening.Greeting
 	var notices []byte
@@ -242,7 +242,7 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 		return err
 	}
 	s.optedOut = s.optedOut || of.OptsOut
-	// All sessions without startup settings share the empty value, and make none for themselves.
+	// Without startup settings, the session stays with the empty value that all such sessions share.
 	if len(params) == 0 {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // This file connects a session to the client's options, its settings sluice.* (package options). While a COMMIT is
-// unanswered, a session waits for the options after it (finishEarlierFrames).
+// unanswered, Sluice does not know the options after it, so the session waits (finishEarlierFrames).
 
 // currentOptions returns the client's current options (sluice.*), or nil. Callers compare the pointers.
 func (s *session) currentOptions() *rewrite.ClientOptions {
@@ -26,8 +26,8 @@ func (s *session) currentOptions() *rewrite.ClientOptions {
 	return s.settings.Options()
 }
 
-// planner returns the planner for the session's next query, usually after two comparisons. If ddl.in_transactions has
-// changed during a block, it calls mayChangeDDLPolicy for each query, which does not change the block.
+// planner returns the planner for the session's next query, usually after two comparisons. If the client has changed
+// ddl.in_transactions, the new value applies as soon as mayChangeDDLPolicy allows that.
 func (s *session) planner() *rewrite.Planner {
 	p := s.options.Planner(s.currentOptions())
 	if how := p.InTransactions(); how != s.parts.Policy() && s.mayChangeDDLPolicy() {
@@ -53,18 +53,18 @@ func (s *session) isBlockEmpty() bool {
 	return s.b != nil && !bool(s.tx.ran) && s.txStatus() != 'E'
 }
 
-// optionState returns what the client's options depend on.
+// optionState returns the session's state that package options needs to set or show the client's options.
 func (s *session) optionState() *options.State {
 	return &options.State{Settings: &s.settings, Block: s.parts.Options(), Current: s.currentOptions(), Policy: s.parts.Policy(), PolicyFixed: s.inBlock() && !s.isBlockEmpty()}
 }
 
-// optionsChanged reports whether the statement was planned under other options of the client, on which its plan may
-// depend. Each Bind calls it, so that it allocates nothing.
+// optionsChanged reports whether the client had other options when t was planned, so that the plan may differ now. It
+// allocates nothing, since each Bind calls it.
 func (s *session) optionsChanged(t *statement.Template) bool {
 	return t.PlannerNumber != t.Plan.VariantNumberIn(s.planner())
 }
 
-// queryWithOptions runs a multi-statement query that contains SETs of options. For any other query, and in a failed
+// queryWithOptions runs a multi-statement query with SETs of options (sluice.*). For any other query, and in a failed
 // block, where the server's error comes first, done is false. If done is true the turn is over.
 func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !options.Concern(plan) || s.txStatus() == 'E' {
@@ -124,16 +124,16 @@ func (r *optionRunner) Warn(warning *wire.Error) error {
 
 func (r *optionRunner) TransactionEnded() { r.s.resetAccessMode() }
 
-// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has options (ddltx.Tx).
+// recordOptionsReset records a RESET ALL or DISCARD ALL in a block that has its own options (ddltx.Tx).
 func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && s.parts != nil && hasChange(st, rewrite.ResetAll, rewrite.DiscardAll) {
 		s.parts.Options().RecordResetAll(s.settings.StartupOptions())
 	}
 }
 
-// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice. frame precedes the command tag. It is
-// the warning of SET LOCAL outside a block, the notice of a weaker guarantee, or nil. After an error, which goes to
-// the client, nothing has changed.
+// setOption carries out SET, RESET or SET TO DEFAULT of a setting of Sluice. frame is sent before the command tag. It
+// is the warning of SET LOCAL outside a block, the notice of a weaker guarantee, or nil. After an error, which goes
+// to the client, nothing has changed.
 func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	set, err := s.options.Set(c, s.optionState())
 	if c.Action == rewrite.SetLocal && !several && !s.inBlock() {

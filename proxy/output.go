@@ -13,8 +13,8 @@ import (
 // bufferOutput gathers output, and flushBuffered writes that output.
 
 // sendOrWithhold sends bytes of the server's answer to the client, or withholds them for a replay. Large outputs are
-// written at once if the buffer is empty, others at the next flush. b is not retained. The bytes of a failed attempt
-// are dropped. An error ends the session.
+// written at once if the buffer is empty, others at the next flush. sendOrWithhold does not retain b. It drops the
+// bytes of a failed attempt. An error ends the session.
 func (l *link) sendOrWithhold(b []byte) error {
 	t := l.t
 	if t.settled && t.nested.hiddenAnswer == nil {

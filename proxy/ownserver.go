@@ -20,22 +20,22 @@ import (
 )
 
 // This file runs DDL that Sluice carries out in several transactions of its own. It chooses the work for each kind of
-// statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. A portal's statement
-// waits for the Sync, since the group may have no other statement.
+// statement, runs batches, and ends the turn. Such a statement must be alone and outside a block. A portal's
+// statement waits for the Sync, since no other statement may precede that Sync.
 
-// errSteppedDDLNotAlone refuses another frame in the Sync group of DDL that Sluice carries out in several transactions.
+// errSteppedDDLNotAlone refuses another frame before the Sync of DDL that Sluice carries out in several transactions.
 func errSteppedDDLNotAlone(st *rewrite.Statement) *wire.Error {
 	return &wire.Error{Code: retry.StateUnsupported, Message: result.AlterationTag(st) + " cannot be carried out together with other statements",
 		Detail: "DSQL refuses the statement as it is, and Sluice would carry it out in several transactions.", Hint: "Send it in a request of its own."}
 }
 
-// canRunSteppedDDL reports whether DDL in several transactions may run now, alone or between parts of a block.
+// canRunSteppedDDL reports whether DDL in several transactions may run now: alone, or between two commits of a block.
 func canRunSteppedDDL(s *session, st *rewrite.Statement) bool {
 	return s.canRunSteppedDDLAlone() || s.portalRunsOutsideBlock(st)
 }
 
-// querySteppedDDL runs a Query of DDL in several transactions, if the statement is alone. If the statement runs
-// between the parts of a block, prepareForBlockParts has already run it.
+// querySteppedDDL runs a Query of DDL in several transactions, if the statement is alone. If it runs between two
+// commits of a block, prepareForBlockParts has already run it.
 func querySteppedDDL(s *session, plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.canRunSteppedDDLAlone() {
 		return false, nil
@@ -81,7 +81,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 // ddlConn sends statements of Sluice to a session's backend, as a ddl.Server, constraint.Server and batch.Server.
 type ddlConn struct{ s *session }
 
-// Ask sends one statement of Sluice, which commits at once. row gets the values of each row of the answer.
+// Ask sends one statement of Sluice, which commits at once. The function row, or nil, gets the values of each row.
 func (a ddlConn) Ask(sql string, row func(values []string)) error {
 	return a.s.runOwnTransaction(wire.AppendStrings(nil, wire.Query, sql), valuesTo(row))
 }
@@ -95,8 +95,8 @@ func valuesTo(row func(values []string)) func(payload []byte) {
 	}
 }
 
-// Count sends the frames of one statement, and returns the number of rows in its command tag. After another command tag
-// the connection counts as lost, since Sluice cannot know what the server did.
+// Count sends the frames of one statement, and returns the number of rows in its command tag. If the tag does not
+// begin with verb, the connection counts as lost, since Sluice cannot know what the server did.
 func (a ddlConn) Count(frames []byte, verb string) (rows int, err error) {
 	if err := a.s.runOwnTransaction(frames, valuesTo(nil)); err != nil {
 		return 0, err

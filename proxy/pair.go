@@ -75,8 +75,8 @@ func (s *session) ensureBackend() error {
 }
 
 // acquireBackend borrows a backend, and waits as long as the reservoir allows. asked means that the client sent a
-// cancel while the backend was being lent. After an error the session has no backend, and the transaction is over.
-// It stores a BEGIN that Sluice answered in failedBegin, for a COMMIT AND CHAIN or ROLLBACK AND CHAIN.
+// cancel while the backend was being lent. After an error the session has no backend, and the transaction is over. In
+// a block, the BEGIN that Sluice answered is then in failedBegin, for a COMMIT or ROLLBACK with AND CHAIN.
 func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	conn := s.srv.observers.dial(s)
 	switch {
@@ -113,8 +113,8 @@ func (l *link) borrowError(err error) error {
 	return errNoBackend(err)
 }
 
-// borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay gets one
-// before new transactions, which may have to wait for the replay. The error says why the wait ended.
+// borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay gets one ahead
+// of new transactions, which may have to wait for the replay. The error says why the wait ended.
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
 	for {
 		// TryAcquire needs no timers. It succeeds if a backend is ready and no other session waits for one.
@@ -234,7 +234,7 @@ func (s *session) sendDeferredBegin() {
 // statement fails. An error of settleTurn is a bug.
 func (s *session) settleTurn(status byte) error {
 	t := s.t
-	// A cancel that arrives from now on is dropped, since the turn is answered. finishCancel handles an earlier cancel.
+	// From now on Sluice drops a cancel request, since the turn is answered. finishCancel handles an earlier cancel.
 	s.waits.End()
 	if status == 'I' {
 		s.settleTransaction()
@@ -242,7 +242,7 @@ func (s *session) settleTurn(status byte) error {
 	} else {
 		s.tx.at = t.server.outcome.SeenBlock()
 	}
-	// Settings come first, since they include parameters that the backend reported, and the backend may be dropped below.
+	// Settings were settled first, since they use the parameters of the backend, which may be dropped below.
 	if t.partial.midFrame && !s.dedicated { // the server waits for the rest of a frame
 		s.recordPinLoss()
 		s.dropBackend(reservoir.Unclean)
@@ -262,7 +262,7 @@ func (s *session) settleTurn(status byte) error {
 	if status == 'E' && s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Failed)
 	}
-	// The request that began the open block may have committed a transaction before, which a replay would repeat.
+	// The request that began the open block may have committed an earlier transaction, which a replay would repeat.
 	if status != 'I' && t.server.outcome.MayCommit() {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
@@ -316,7 +316,7 @@ func (s *session) releaseBackend() {
 	b := s.b
 	s.b.settings.DropLongValues()
 	b.prepared.Trim(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend)
-	// A backend that was not asked yet what state functions have left there cannot serve another session.
+	// No other session may get a backend that Sluice has not yet asked what state functions have left on it.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)
 		return

@@ -9,9 +9,9 @@ import (
 // goroutine (rawconn.ParkedConns). When its client sends bytes, or another goroutine calls wake, a new goroutine
 // continues the session. A parked session still counts in sessions and running.
 
-// requestPark asks a session to park (to free its goroutine) after sweepsBeforePark sweeps with the same tick, a
-// count of its waits. It does not call wake, which would continue a parked session. If the session goes on,
-// requestPark asks again after as many sweeps.
+// requestPark asks a session to park (to free its goroutine) after sweepsBeforePark sweeps (checks of all sessions)
+// with the same tick (count of its waits). It does not call wake, which would continue a parked session. If the
+// session goes on, requestPark asks again after as many sweeps.
 func (srv *Server) requestPark(s *session, seen *sweepState, tick uint64) {
 	if tick != seen.tick || tick&1 == 1 || !s.mayLinger.Load() {
 		seen.quiet = 0

@@ -13,8 +13,8 @@ func (s *session) parsingKey() settings.ParsingHashes {
 }
 
 // recordParsingChange records that a statement about to be sent changes how later texts are parsed. A function that
-// it calls may do so unseen. From then on the transaction has a separate key, until the server's reports decide
-// (TurnParsing.Settle).
+// the statement calls may do so unseen. The transaction then has a separate key, until the server's reports show no
+// change (TurnParsing.Settle).
 func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	s.recordSchemaChange(plan)
 	if s.b != nil {

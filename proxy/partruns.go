@@ -14,8 +14,8 @@ import (
 // This file runs texts in nested turns when transactions are committed in parts (parts.go). runOutsideBlock runs a
 // statement outside its block. runStatementGroups runs a multi-statement query in groups.
 
-// portalRunsOutsideBlock reports whether a portal's statement must run outside its block. The statement runs at the
-// Sync, and only the BEGIN may precede it in its group.
+// portalRunsOutsideBlock reports whether a portal's statement must run outside its block. It runs at the Sync, and
+// since the last Sync only the BEGIN may precede it.
 func (s *session) portalRunsOutsideBlock(st *rewrite.Statement) bool {
 	if !s.parts.IsOn() {
 		return false
@@ -39,8 +39,8 @@ func (s *session) runOutsideAtSync(st *rewrite.Statement) error {
 	})
 }
 
-// runOutsideBlock commits the open part of a block, calls run to run st outside a block, and begins the block again.
-// That ends the turn. sql is the text of st.
+// runOutsideBlock commits what a block has not committed yet, calls run to run st outside a block, and begins the
+// block again. Then the turn is over. sql is the text of st.
 func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() (feature.NestedResult, error)) error {
 	failed, err := s.parts.RunOutside(partRunner{s}, st, sql, run)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *session) runOutsideBlock(st *rewrite.Statement, sql string, run func() 
 	return s.endTurnLocally()
 }
 
-// runStatementGroups runs a multi-statement query in groups until one fails or the client cancels, and ends the
-// turn. Comments between groups are dropped, but a comment that turns replay off applies to all groups.
+// runStatementGroups runs a multi-statement query in groups (a nested turn each) until one fails or the client
+// cancels, and ends the turn. It drops comments between groups, but one that turns replay off applies to all groups.
 func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2]int) error {
 	groups, err := s.parts.Split(s.blockForNextStatement(), plan, sql, bounds)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2
 	return s.endTurnLocally()
 }
 
-// partRunner runs the commands of package ddltx in a session.
+// partRunner runs the commands that package ddltx chooses, such as COMMIT, in a session.
 type partRunner struct{ s *session }
 
 func (r partRunner) RunSilently(sql string, want silent.ExpectedAnswer) (feature.NestedResult, error) {

@@ -13,22 +13,22 @@ import (
 // nested turns (partruns.go). Each part has its own log and replays.
 
 // forgetCommittedParts forgets the committed parts of a block at the end of the client's block. Sluice's own COMMIT
-// between parts does not count.
+// between parts does not end the client's block.
 func forgetCommittedParts(s *session, _ bool) {
 	if !s.t.nested.outsideBlock {
 		s.parts.EndBlock()
 	}
 }
 
-// txPosition returns the session's position in its transaction, by which package ddltx decides.
+// txPosition returns the session's position in its transaction. By it package ddltx decides what to commit first.
 func (s *session) txPosition() ddltx.Position {
 	return ddltx.Position{Next: s.blockForNextStatement(), InBlock: s.inBlock(), Failed: s.txStatus() == 'E', Unserved: s.state == failed,
 		Outside: s.t.nested.outsideBlock, Sent: s.t.touched, PureReads: s.srv.purity.WasPure()}
 }
 
-// prepareForBlockParts commits the open part of a transaction if a simple Query needs that, before the Query is
-// answered or sent. done means that the Query has run and the turn is over. The caller sends an error to the client, or
-// ends the session. For most Querys it allocates nothing.
+// prepareForBlockParts commits the uncommitted part of a transaction if a simple Query needs that, before Sluice
+// answers or sends the Query. done means that the Query has run and the turn is over. The caller sends an error to
+// the client, or ends the session. For most Querys it allocates nothing.
 func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done bool, err error) {
 	if !s.parts.IsOn() || !ddltx.Concerns(plan, s.inBlock()) {
 		return false, nil
@@ -48,8 +48,8 @@ func (s *session) prepareForBlockParts(plan *rewrite.Plan, sql []byte) (done boo
 	return false, s.commitPartIfNeeded(plan, string(sql), true)
 }
 
-// commitPartIfNeeded commits the open part of a block before a text is sent that cannot be in the same transaction. If
-// runs is set, it adds the text to the open part. The caller sends an error to the client, or ends the session.
+// commitPartIfNeeded commits the open (uncommitted) part of a block before a text that cannot be in the same
+// transaction. If runs is set, it adds the text to the open part. An error goes to the client, or ends the session.
 func (s *session) commitPartIfNeeded(plan *rewrite.Plan, sql string, runs bool) error {
 	if !s.parts.IsOn() {
 		return nil

@@ -11,7 +11,7 @@ import (
 // describes which time that is, and transactiontime.go how statements get it. If the time is unknown, Sluice refuses
 // later parts that read the clock.
 
-// partReadsClock reports whether the block's open part has read the clock. With an incomplete log it is true.
+// partReadsClock reports whether the block's uncommitted part has read the clock. With an incomplete log it is true.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.keeper.Maps(), s.b == nil && s.tx.log == nil:
@@ -38,8 +38,8 @@ func (s *session) forgetAskedTime() {
 	}
 }
 
-// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql. If a part
-// was committed before the text, its DDL may have changed the meaning of names, and the text is planned again.
+// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql. The DDL
+// of a part committed ahead of the text may change what names mean, so the text is planned again.
 func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) (_ []byte, err error) {
 	if !s.parts.IsOn() {
 		return sql, nil

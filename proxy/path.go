@@ -14,7 +14,7 @@ import (
 // 15 minutes. A session therefore checks its backend's path when it is woken in a turn. The sweeper checks the paths of
 // clients that hold a backend. The kernel's keepalive checks idle paths.
 
-// errDeadPath means that the backend's host has acknowledged no sent data for longer than the limit.
+// errDeadPath means that the backend's host has acknowledged no sent data for longer than the configured limit.
 var errDeadPath = errors.New("the server's host has stopped acknowledging")
 
 // checkPath returns a lostError if the backend's network path is dead, otherwise nil.

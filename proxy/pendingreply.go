@@ -22,7 +22,7 @@ type pendingReply struct {
 	kind byte
 	// swallow means that Sluice sent the frame on its own account, and hides the answer from the client.
 	swallow bool
-	// mayUseTempTables is set for a Parse, Bind or Describe if table names may mean something else in this session.
+	// mayUseTempTables is set for a Parse, Bind or Describe if names may mean other tables than in other sessions.
 	mayUseTempTables bool
 	// done means that a part of the reply has arrived: rows, or the first command tag of a multi-statement query.
 	done bool
@@ -47,10 +47,10 @@ type pendingReply struct {
 type replyHandler interface {
 	// handleFrame is called for each frame of the answer in order, and for notices in between. It is not called for
 	// errors, or for rows that are not inspected (turn.inspectsFrames). If it returns undecided, Sluice handles the
-	// frame as without a handler. Any other verdict says whether the client gets the frame, and handleFrame has done
-	// the other work. It pops the entry of a complete answer. An error is a lost backend, or ends the session.
+	// frame as without a handler. Any other verdict says whether the client gets the frame; handleFrame has then done
+	// all other work. It pops the entry of a complete answer. An error is a lost backend, or ends the session.
 	handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error)
-	// replaceError is called for the payload of an ErrorResponse. nil means that the client gets the error unchanged.
+	// replaceError is called for the payload of an ErrorResponse. It returns nil if the client gets the error unchanged.
 	replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling
 }
 
@@ -128,8 +128,8 @@ func (o *pendingReply) hidesNotice(s *session, notice []byte) bool {
 	return v == swallow
 }
 
-// expectedTagReply checks that the command tag of an answer fits word, the statement's first word in lower case.
-// Another tag means that the backend is out of step.
+// expectedTagReply checks that the command tag of an answer fits word, the statement's first word in lower case. With
+// another tag, the backend's answers no longer match the queue.
 type expectedTagReply struct {
 	defaultHandler
 	word string
@@ -144,8 +144,8 @@ func (e *expectedTagReply) handleFrame(s *session, _ *pendingReply, f answer.Fra
 	return undecided, nil
 }
 
-// endsWithReady reports whether a ReadyForQuery ends the answer of a pending reply. After an error the server skips all
-// frames before the next one with such a reply.
+// endsWithReady reports whether a ReadyForQuery ends the answer of a pending reply. After an error the server skips
+// all frames before the next frame with such a reply.
 func (o *pendingReply) endsWithReady() bool {
 	return o.kind == wire.Sync || o.kind == wire.Query || o.kind == wire.FunctionCall
 }

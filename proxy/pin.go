@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file pins sessions by the rules of package pin. admitPlan pins before it sends a statement, pinForRole when the
-// server reports a role, and acquireForSequences for sequences.
+// This file pins sessions (each to its backend) by the rules of package pin. admitPlan pins before it sends a
+// statement, pinForRole when the server reports a role, and acquireForSequences for sequences.
 
 // pinBackend keeps the session's backend until the session ends, because plan may leave state there. It is called
 // before the statement runs. If the statement leaves nothing, Sluice removes the pin at the turn's end or at the

@@ -78,8 +78,8 @@ func (o *openPortals) put(name string, p portal) {
 	o.bytes += p.memoryBytes(name)
 }
 
-// recordBind records the backend's statement that the Bind of a named portal names. A server refuses another Bind of an
-// open portal, unless a replay sends it to another backend (again).
+// recordBind records the backend's statement that the Bind of a named portal names. again means that a replay sends
+// the Bind to another backend. Otherwise the server refuses a second Bind of an open portal.
 func (o *openPortals) recordBind(name []byte, st *statement.Server, again bool) {
 	if p, ok := o.named[string(name)]; ok && (again || p.bind == nil) {
 		p.bind = st
@@ -87,7 +87,7 @@ func (o *openPortals) recordBind(name []byte, st *statement.Server, again bool) 
 	}
 }
 
-// statementsInUse returns the backend's statements that named portals were bound to. A Close may close a portal.
+// statementsInUse returns the backend's statements to which open named portals were bound.
 func (o *openPortals) statementsInUse() (all map[*statement.Server]bool) {
 	if len(o.named) == 0 {
 		return nil
@@ -157,8 +157,8 @@ func (o *openPortals) setPlan(name []byte, plan *rewrite.Plan) {
 	o.update(name, p)
 }
 
-// detachUnnamedPortals detaches portals from the unnamed statement, which is about to be overwritten. The new
-// statement's description must not be used for these portals.
+// detachUnnamedPortals detaches the portals that are bound to the unnamed statement from it, before it is
+// overwritten. The new statement's description must not be used for these portals.
 func (s *session) detachUnnamedPortals() {
 	if s.statements.UsesSlot(s.portals.unnamed.stmt) {
 		s.portals.unnamed.stmt = nil
@@ -191,9 +191,9 @@ func (o *openPortals) find(name []byte) portal {
 // maxDeferredCloses limits the Close frames that wait for a statement deferred to the Sync (deferClose).
 const maxDeferredCloses = 100
 
-// deferClose defers a Close after the Execute of DDL that runs at the Sync. In the Execute's group, sqlx closes the
-// portal that ran, and Postgrex the statement. The client gets the Close's answer after the DDL, if the DDL
-// succeeds. A Close of a portal that the server has is refused.
+// deferClose defers a Close after the Execute of DDL that runs at the Sync. Before the Sync, sqlx closes the portal
+// that ran, and Postgrex the statement. The client gets the Close's answer after the DDL, if the DDL succeeds. A
+// Close of a portal that the server has is refused.
 func (s *session) deferClose(total int) error {
 	t := s.t
 	st := t.request.altering

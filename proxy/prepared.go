@@ -20,9 +20,9 @@ const (
 	backendsShare   = 2
 )
 
-// checkTextFits returns the error of a Parse whose text does not fit the client's limit, if the statement has a name,
-// or the process's limit. If memory is short, a text in a transaction is not refused, because the transaction must be
-// able to end. A text that ends a block always fits.
+// checkTextFits returns the error of a Parse whose text exceeds the process's limit or, for a named statement, the
+// client's limit. If memory is short, it refuses no text in a transaction, because the transaction must be able to
+// end. A text that ends a block always fits.
 func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 	ends := s.inBlock() && s.isAllowedInFailedBlock(t.Plan) && t.Cost <= 2*statement.TemplateCost
 	if s.state == idle && s.srv.memory.IsShort() {
@@ -40,7 +40,7 @@ func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 	return nil
 }
 
-// checkDescribeFits returns the error of a Describe whose answer exceeds a memory limit. have is cached or nil.
+// checkDescribeFits returns a Describe's error if its answer exceeds a memory limit. have is a cached answer or nil.
 func (s *session) checkDescribeFits(t *statement.Template, have *statement.Description) error {
 	switch full := s.memory.account.ExceededBound(account.Texts, 1); {
 	case have != nil, s.isAllowedInFailedBlock(t.Plan):
@@ -56,7 +56,7 @@ func (s *session) checkDescribeFits(t *statement.Template, have *statement.Descr
 }
 
 // destroyUnnamedStatement removes the unnamed statement after Sluice refused a Parse of a new one, as a server does.
-// If an earlier frame of the group fails, a server skips that Parse, and Sluice restores the statement.
+// If an earlier frame before the Sync fails, a server skips that Parse, and Sluice restores the statement.
 func (s *session) destroyUnnamedStatement() {
 	if s.statements.Find(nil) != nil && !s.t.owed.empty() {
 		s.t.owed.addNameUndo("", s.statements.Find(nil))

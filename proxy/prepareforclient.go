@@ -12,12 +12,12 @@ import (
 )
 
 // This file finds a client's statement on a backend, or prepares it there, before the statement runs. Sluice checks
-// that the result columns are those that the client was sent. schema.go explains epochs, which count versions of the
+// that the result columns are those that the client knows. schema.go explains epochs, which count versions of the
 // schema. constants.go has statements whose constants depend on settings such as DateStyle.
 
-// revalidateStatement makes Sluice prepare a statement again before a Describe, if the client has not got Sluice's
-// own answer to the Parse. So the statement has the meaning of the current schema. Later Sluice could not tell
-// whether the schema changed before or after the Parse, and would refuse the statement.
+// revalidateStatement makes Sluice prepare a statement again before a Describe, if Sluice's own answer to the Parse
+// was not sent yet. So the statement follows the current schema. Later Sluice could not tell whether the schema
+// changed before or after the Parse, and would refuse the statement.
 func (s *session) revalidateStatement(cs *statement.Client) {
 	switch {
 	case cs.Since == 0:
@@ -44,7 +44,7 @@ func (s *session) confirmDescription(o *pendingReply, d *statement.Description) 
 	}
 }
 
-// isRecentlyConfirmed reports whether the server has confirmed d within DescribeMemory. With 0 it reports false.
+// isRecentlyConfirmed reports whether the server has confirmed the description d within DescribeMemory (0: never).
 func (srv *Server) isRecentlyConfirmed(d *statement.Description) bool {
 	return time.Since(descriptionClockStart)-time.Duration(d.Seen.Load()) < srv.cfg.DescribeMemory
 }
@@ -57,10 +57,10 @@ func (s *session) newClientStatement(tmpl *statement.Template, since uint64) sta
 	return statement.Client{Template: tmpl, Cost: int32(tmpl.Cost + known.MemoryBytes()), Columns: int32(known.MemoryBytes()), Epoch: s.schemaEpoch(), Known: known, Since: since}
 }
 
-// prepareForClient returns the backend's statement for cs, and prepares it if needed. If its columns differ from
-// those that the client was sent, it returns errPlanChanged. prepareForClient may send frames, await answers, and
-// replace the backend. Only on success does it update the template and epoch (schema version) of cs. If the server
-// refuses the text, the client gets its error, and both results are nil.
+// prepareForClient returns the backend's statement for cs, and prepares it if needed. If the statement's columns
+// differ from those that the client knows, the error is errPlanChanged. prepareForClient may send frames, await
+// answers, and replace the backend. Only on success does it update the template and epoch (schema version) of cs. If
+// the server refuses the text, the client gets that error, and both results are nil.
 func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, error) {
 	p := s.parsingKey()
 	if cs.Template.Parsing != p && (cs.Template.ConstantsChangeUnder(p) || s.b.parsesDifferently(cs.Template) && s.findParsedStatement(cs) != nil) {
@@ -70,8 +70,8 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 	if s.b.wouldReparseDifferently(cs, tmpl, epoch) {
 		return nil, errOtherReading
 	}
-	// promise is the description that the statement must match. A client without a Describe has none. After a change of
-	// the schema, that is the description at the client's Parse, if the backend must prepare the statement.
+	// promise is the description that the statement must match. A client without a Describe has none. But if the schema
+	// changed and the backend must prepare the statement, promise is the description at the client's Parse.
 	promise := cs.Described
 	if promise == nil && cs.Epoch != s.schemaEpoch() && !s.b.prepared.HasInEpoch(tmpl, epoch) {
 		promise = cs.Known
@@ -109,7 +109,7 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 }
 
 // templateForSettings returns the template of cs under the session's current settings p, since settings such as
-// DateStyle may change the meaning. epoch is the oldest schema version of a backend's statement that may be used.
+// DateStyle may change its meaning. epoch is the oldest schema version of a backend's statement that may be used.
 func (s *session) templateForSettings(cs *statement.Client, p settings.ParsingHashes) (tmpl *statement.Template, epoch uint64) {
 	if tmpl = cs.Template; tmpl.Parsing != p {
 		tmpl = s.srv.templates.Template(&s.t.scratch, []byte(tmpl.SQL), []byte(tmpl.OIDs), p, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
@@ -135,7 +135,7 @@ func (b *backend) parsesDifferently(tmpl *statement.Template) bool {
 }
 
 // templateWithParamTypes returns tmpl with the parameter types of promise, the client's description, if the server
-// has now chosen other types (desc). PostgreSQL would use the old types. Otherwise the result is nil.
+// has now chosen other types (desc). PostgreSQL would keep to the old types. Otherwise the result is nil.
 func (s *session) templateWithParamTypes(tmpl *statement.Template, promise, desc *statement.Description) *statement.Template {
 	told, _ := promise.SplitFrames()
 	if desc == nil || told == nil || tmpl.Split != nil || len(told) > statement.MaxCachedText {
@@ -148,10 +148,10 @@ func (s *session) templateWithParamTypes(tmpl *statement.Template, promise, desc
 	return s.srv.templates.Template(&s.t.scratch, []byte(tmpl.SQL), bytes.Clone(told[wire.HeaderLen:]), tmpl.Parsing, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
 }
 
-// prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may be
-// nil. A statement prepared in the given epoch (schema version) may be used, because the server refuses to run it with
-// other columns. Only a statement that was prepared just now can mismatch. answered awaits the server's answers, and
-// reports whether to continue. If it returns false, st is nil.
+// prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may
+// be nil. A statement prepared in the given epoch (schema version) may be used, because the server refuses to run it
+// with other columns. Only a statement that was prepared just now can mismatch. The function answered awaits the
+// server's answers and reports whether to continue; if not, st is nil.
 func (s *session) prepareAndCompare(tmpl *statement.Template, epoch uint64, promise *statement.Description, answered func() (bool, error)) (st *statement.Server, agrees bool, err error) {
 	st = s.b.prepared.Find(tmpl)
 	fresh := st == nil || st.Epoch != epoch && st.Epoch != s.schemaEpoch()

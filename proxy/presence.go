@@ -11,10 +11,10 @@ import (
 )
 
 // This file finds out whether a client still waits for its turn's answer. The session's goroutine checks while its
-// backend takes long (checkClient). While the session waits inside Sluice, another goroutine checks (checkClientWaits).
-// Nothing else reads the client in that time.
+// backend takes long (checkClient). While the session waits inside Sluice, another goroutine checks
+// (checkClientWaits), and nothing else reads the client.
 
-// clientState is the state of a client while its turn waits, so that the session reads no frame from it.
+// clientState is the state of a client whose turn waits. Meanwhile the session reads no frame from the client.
 type clientState uint8
 
 const (
@@ -27,8 +27,8 @@ const (
 )
 
 // readClientState checks, without waiting, what the client has sent and the state of its socket. It reads ahead, and
-// must not be called by code that is about to read from the client. clientBroken records a broken connection, since a
-// socket reports a failure once.
+// must not be called by code that is about to read from the client. It records a broken connection in clientBroken,
+// since a socket reports a failure only once.
 //
 // A closed connection looks like one whose client closed only its sending half. Such a client must get its answer, as
 // in PostgreSQL. Only a write shows whether the client is there (probeClient).
@@ -67,8 +67,8 @@ func (l *link) readClientState() clientState {
 	return clientHere
 }
 
-// hasClientLeft reports whether the client has left, between two steps of a statement. A client that has closed its
-// sending half is probed by a write, and hasClientLeft waits a moment for the answer of the client's host.
+// hasClientLeft reports whether the client has left, between two steps of a statement. Sluice writes a probe to a
+// client that has closed its sending half. Then hasClientLeft waits a moment for the answer of the client's host.
 func (l *link) hasClientLeft() bool {
 	before := l.probed
 	if l.readClientState() != clientHere {
@@ -82,7 +82,7 @@ func (l *link) hasClientLeft() bool {
 }
 
 // isMidFrameProbeDue reports whether the client has been in the middle of a frame for midFrameProbeEvery. If so, it
-// starts that time again.
+// measures again from now.
 func (t *turn) isMidFrameProbeDue() bool {
 	switch {
 	case !t.request.midClient:
@@ -145,8 +145,8 @@ func (l *link) probeClient() error {
 	return l.flushBuffered()
 }
 
-// probeEvery and midFrameProbeEvery are the intervals between probes of a client. The first is for a client that has
-// closed its sending half. The second is for one that stopped in the middle of a frame.
+// probeEvery and midFrameProbeEvery are the intervals between probes of a client. probeEvery is for a client that has
+// closed its sending half, midFrameProbeEvery for one that stopped within a frame.
 const (
 	probeEvery         = sweepEvery / 2
 	midFrameProbeEvery = 4 * sweepEvery

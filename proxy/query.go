@@ -104,7 +104,7 @@ func (s *session) runQuery(q *simpleQuery) error {
 
 // planQuery plans the text. done reports that Sluice has answered the Query, so that the turn is over. Otherwise q
 // holds the plan of the text to send. A returned error goes to the client. The steps run in this order, each on the
-// text and plan that the steps before it left:
+// text and plan that the earlier steps left:
 //
 //	own schema     replacePublicSchema   replaces public by the schema that is the session's database
 //	plan           planNextText          parses the text and applies the rewrite rules
@@ -174,7 +174,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 }
 
 // endFailedBlockFirst ends a failed block for a multi-statement query such as "ROLLBACK; SELECT 1". It returns the
-// rest of the query, and stores that in q. Other texts are returned unchanged. A returned error goes to the client.
+// rest of the query, and stores that in q. It returns other texts unchanged. A returned error goes to the client.
 func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error) {
 	behind := s.textAfterEnd(q.plan, sql)
 	if behind == nil {
@@ -195,8 +195,8 @@ func (s *session) endFailedBlockFirst(q *simpleQuery, sql []byte) ([]byte, error
 	return behind, err
 }
 
-// queryRefusal returns an error for a text that must not reach the server, and nil for any other text. The server has
-// got nothing of the text yet.
+// queryRefusal returns an error for a text that must not reach the server, and nil for any other text. Sluice has
+// sent the server nothing of the text yet.
 func (s *session) queryRefusal(q *simpleQuery) error {
 	var err error
 	if s.txStatus() != 'E' { // in a failed block the server itself returns the error 25P02
@@ -224,8 +224,8 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 	return err
 }
 
-// admitQuery waits at the gate (the queue for contended rows) and then gets a backend for the text. A transaction that
-// begins holds no backend while it waits at the gate. After an error (admitPlan) the text must not be sent.
+// admitQuery waits at the gate (the queue for contended rows) and then gets a backend for the text. A new transaction
+// holds no backend while it waits there. After an error (admitPlan) the text must not be sent.
 func (s *session) admitQuery(q *simpleQuery) error {
 	s.trackOperationName(q.plan)
 	if q.frame != nil && s.srv.replays != nil {
@@ -283,9 +283,9 @@ func (s *session) replanAndAdmit(q *simpleQuery) error {
 	return s.admitReplanned(q.plan)
 }
 
-// classifyQuery returns the plan of the text, as a write if the text may write (classifyRead). While the backend's
-// schema is newer than the plan, it plans again. A text that was too long to read has no names to plan. Errors are
-// the same as for replanQuery, which may also have ended the turn.
+// classifyQuery returns the plan of the text, as a write if the text may write (classifyRead). It plans again while
+// the backend's schema is newer than the plan, but not a text that was too long to read. Errors are the same as for
+// replanQuery, which may also have ended the turn.
 func (s *session) classifyQuery(q *simpleQuery) (*rewrite.Plan, error) {
 	for try := 0; ; try++ {
 		plan, err := s.classifyRead(q.plan)
@@ -325,7 +325,7 @@ func (s *session) sendQuery(q *simpleQuery) error {
 	o := s.t.pushStatementReply(wire.Query, plan)
 	s.t.setScriptReply(o, t.request.script)
 	o.shift = t.nested.shift
-	// The results of currval and lastval depend on the earlier texts of a block. The text is therefore recorded.
+	// Sluice records the text, since currval and lastval depend on the earlier texts of a block.
 	if h := &s.b.sequences.History; q.frame != nil && plan.Kind == rewrite.Write && s.inBlock() {
 		h.RecordQuery(q.sql())
 	} else {

@@ -13,12 +13,12 @@ import (
 
 // This file asks the server for the time of the transaction, now(), which a replay from a savepoint must repeat.
 // Usually Sluice takes that time from rows with now(). That fails if the client's rows have only an expression of
-// now() (now()::date), may be missing, or were stored and read back. After an error the server answers no query. So,
-// after a savepoint, Sluice asks before the first statement that hides the time, or if one before the savepoint hid
-// it. Sluice sends the question with that statement, as extended frames without a Sync, which costs no round trip.
-// The question is not in the log. Without a savepoint Sluice asks only before the COMMIT of a part (parttime.go).
+// now() (now()::date), may be missing, or were stored and read back. After an error the server answers no query.
+// After a savepoint, Sluice queries the time before the first statement that hides it, or if an earlier one hid it.
+// Sluice sends this query with that statement, as extended frames without a Sync, which costs no round trip. The
+// query is not in the log. Without a savepoint Sluice sends it only before a COMMIT in parts (parttime.go).
 
-// queriedTxTime says whether Sluice has asked for the transaction's time, and has the answer. A replay resets it.
+// queriedTxTime says whether Sluice has queried the transaction's time, and has its value. A replay resets it.
 type queriedTxTime struct {
 	sent          bool
 	instant       txtime.Value // no bytes: the server has not answered yet
@@ -39,8 +39,8 @@ const (
 var timeBindTail = []byte{0, 0, 0, 0, 0, 1, 0, 1}
 
 // queryTxTime asks the server for the transaction's time if the client may return to a savepoint and a text computes
-// with now(). sql is the next text, or "". The session must have its backend. In a transaction that repeats an
-// earlier time (fixedTxTime), Sluice does not ask.
+// with now(). sql is the next text, or "" for none. The session must have its backend. In a transaction that repeats
+// an earlier time (fixedTxTime), Sluice does not ask.
 func (s *session) queryTxTime(sql string) {
 	a := &s.tx.asked
 	part := s.t.nested.asksTime
@@ -91,7 +91,7 @@ func (r txTimeReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	return r.expectedTagReply.handleFrame(s, o, f)
 }
 
-// recordTxTime records the transaction's time from a row. part is set for one part of a transaction.
+// recordTxTime records the transaction's time from a row. part means a transaction that is committed in parts.
 func (s *session) recordTxTime(row []byte, part bool) {
 	if rows := wire.SplitRows(row, 1); len(rows) == 1 && len(rows[0][0]) == 8 {
 		s.tx.asked.instant = txtime.Value{Format: 1, Bytes: bytes.Clone(rows[0][0]), IsInstant: true}

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file waits for a pause, a turn at the gate (queue for contended rows) and a backend, before each replay.
+// This file waits before each replay: for a pause, at the gate (queue for contended rows), and for a backend.
 
-// reacquireBackend waits for a replay's pause, and at the gate if other transactions want the same rows. It gets an
+// reacquireBackend waits for a replay's pause, and in a queue if other transactions want the same rows. It gets an
 // idle backend with the session's settings. If no further attempt is made, t.attempt.refusal has the reason and the
 // error is nil. An error ends the session.
 func (s *session) reacquireBackend() error {
@@ -58,7 +58,7 @@ func (s *session) reacquireBackend() error {
 }
 
 // reborrowBackend gets a backend with the session's settings for a replay. A backend that the session still has needs
-// no settings. If no further attempt is made, again is false, and t.refusal has the reason.
+// no settings. If no further attempt is made, again is false, and t.attempt.refusal has the reason.
 func (s *session) reborrowBackend() (again bool, err error) { return s.reborrowWith(s.borrowBackend) }
 
 // reborrowWith does what reborrowBackend does, and calls borrow to get a backend.
@@ -99,7 +99,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 	return true, nil
 }
 
-// recordNoReplay records in t.refusal why no replay is made. At the end of a drain it returns errCut.
+// recordNoReplay records in t.attempt.refusal why no replay is made. At the end of a drain it returns errCut.
 func (l *link) recordNoReplay(err error) error {
 	if err == errCut || l.waits.IsCut() {
 		return errCut
@@ -108,8 +108,8 @@ func (l *link) recordNoReplay(err error) error {
 	return nil
 }
 
-// rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns a cancel or timeout that arrived
-// meanwhile, and clears that cancel or timeout. exchange makes the round trip, and decides whether a cancel may end it.
+// rollBackOrDrop ends the transaction on the backend, or drops the backend. It returns and clears a cancel or timeout
+// that arrived meanwhile. exchange makes the round trip and decides whether a cancel may end it.
 func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop error) {
 	if s.b.status != 'I' {
 		refusal, err := exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))

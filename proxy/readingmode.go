@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A text is planned as UTF-8 with standard_conforming_strings on. Under other settings the server could find a
-// statement that the plan does not show. A text for such a server is not parsed at all. The server reports
-// client_encoding and standard_conforming_strings. Without a backend, the settings and the last dialled backend decide.
+// Sluice parses a text as UTF-8 with standard_conforming_strings on. Under other settings the server could find a
+// statement that the plan does not show. So Sluice then parses no text. The backend reports both settings. Without a
+// backend, the client's settings and the last dialled backend decide.
 
 // planNextText returns the plan of the next text for the server, never nil without an error. If the server may parse
 // the text differently, the plan is that of unparsed text. A returned error goes to the client, or ends the session.

@@ -9,10 +9,10 @@ import (
 )
 
 // This file connects a session to package access, which emulates default_transaction_read_only. turn.access has the
-// access mode, which is set where a transaction may begin, and read for each statement outside a block.
+// access mode. Sluice sets it where a transaction may begin, and reads it for each statement outside a block.
 
 // resetAccessMode sets the turn's access mode at the start of the turn, or after a transaction has ended in the turn.
-// For a server that knows default_transaction_read_only (kind postgres, or a dedicated backend), it is ReadWrite.
+// If the server knows default_transaction_read_only (kind postgres, dedicated backend), the mode is ReadWrite.
 func (s *session) resetAccessMode() {
 	s.t.access.Mode = access.ReadWrite
 	if !s.dedicated && s.srv.cfg.Kind == DSQL {
@@ -20,9 +20,8 @@ func (s *session) resetAccessMode() {
 	}
 }
 
-// bindBeginReadOnly makes a Bind of BEGIN, which Sluice sends at once, use BEGIN READ ONLY, if transactions of the
-// session begin so. The client's own prepared statement stays unchanged. The caller sends a returned error to the
-// client.
+// bindBeginReadOnly makes a Bind of a BEGIN, which Sluice sends at once, use BEGIN READ ONLY if the session requires
+// that. The client's own prepared statement stays unchanged. The caller sends a returned error to the client.
 func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if !s.t.access.BeginsReadOnly() {
 		return nil
@@ -86,7 +85,8 @@ func (s *session) planForServer(plan *rewrite.Plan, sql []byte) (*rewrite.Plan, 
 }
 
 // hiddenWriteError returns the error of a text outside a block that looks like a read but may write according to the
-// schema. was is the plan by the SQL alone, plan the plan by the schema. The session must have a backend.
+// schema. The parameter was is the plan by the SQL alone, plan the one by the schema. The session must have a
+// backend.
 func (p *pairing) hiddenWriteError(was, plan *rewrite.Plan) error {
 	if was == plan || p.t.access.Mode == access.ReadWrite || p.inBlock() || p.txStatus() == 'E' {
 		return nil

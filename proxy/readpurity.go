@@ -15,7 +15,7 @@ import (
 
 // classifyRead returns the plan of a text that the session runs next on its backend. If the text looks like a read
 // but may write, the plan is a write. In a block, which commits later, only emulated savepoints need that. Within a
-// Sync group Sluice does not ask the server, since its question would commit the group. A backend that is lost
+// Sync group Sluice does not query the server, since its query would commit the group. A backend that is lost
 // meanwhile is replaced. A returned error goes to the client, or ends the session.
 func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	switch {
@@ -46,8 +46,8 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	return plan, nil
 }
 
-// askReadPurity asks the idle backend whether texts that look like reads may write, if Sluice does not know or again is
-// set. answered means that the database has answered. Errors are the same as for Purity.Ask.
+// askReadPurity asks the idle backend whether texts that look like reads may write, if Sluice does not know or again
+// is set. answered means that the server has answered. Errors are the same as for Purity.Ask.
 func (s *session) askReadPurity(again bool) (answered bool, err error) {
 	err = s.runExchange(func(b *backend) (err error) {
 		answered, err = s.srv.askPurity(s.questionOn(b), again)
@@ -56,8 +56,8 @@ func (s *session) askReadPurity(again bool) (answered bool, err error) {
 	return answered, err
 }
 
-// questionOn returns the exchange by which the session asks its server on an idle backend. The client's timeout and a
-// cancel end it.
+// questionOn returns the exchange by which the session asks its server on an idle backend. The client's timeout or
+// cancel ends a round trip.
 func (s *session) questionOn(b *backend) serverfacts.Exchange {
 	return func(frames []byte, row func([]byte)) ([]byte, error) {
 		return b.doExchange(frames, row, b.answerTimeout, s.t.clock.Deadline(), s.waits.CheckInterruption)

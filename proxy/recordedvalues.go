@@ -13,29 +13,29 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file stores values that the server made and the client received: keys of INSERT ... RETURNING, and numbers of
-// sequences. A replay does not generate them again. It inserts the values of the first answer (resendvalues.go), and
-// skips a query that only drew a number. The new answers are compared as usual, so that the client sees no difference.
+// This file stores values that the server generated and the client received: keys of INSERT ... RETURNING, and
+// numbers of sequences. A replay inserts these values (resendvalues.go), and skips a query that only drew a number.
+// The new answers are compared as usual, so that the client sees no difference.
 //
 // The result is correct because a rollback does not return a drawn number or random value: no other transaction gets
 // it. So a replay may use what the first attempt drew. There are two exceptions. A transaction that creates or sets
-// back the sequence would draw the number again. Time differs between two attempts: transactiontime.go.
+// back the sequence would draw the number again. now() differs between two attempts (transactiontime.go).
 
 // Sluice records a multi-statement query's answer by statement (SplitStatements). A replay puts the recorded values
-// into each statement, and sends one query. If Sluice answers one of the statements, it stores nothing, since the
-// server's answer belongs to another text.
+// into each statement, and sends one query. If Sluice itself answers one of the statements, it records nothing, since
+// the server answers another text.
 
 // answerRecorder is the reply handler that records the server's answer.
 type answerRecorder struct{ *recorded.Answer }
 
-// recordAnswerInto makes the pending reply record the server's answer in k. If k is nil, nothing is recorded.
+// recordAnswerInto makes the pending reply record the server's answer in k, unless k is nil.
 func (o *pendingReply) recordAnswerInto(k *recorded.Answer) {
 	if k != nil {
 		o.reply = chainHandlers(answerRecorder{k}, o.reply)
 	}
 }
 
-// handleFrame records a statement's end. It discards the record if a frame is cut, since the rest looks like rows.
+// handleFrame records a statement's end. It discards the record if a frame is cut, since its rest looks like rows.
 func (k answerRecorder) handleFrame(s *session, _ *pendingReply, f answer.Frame) (frameVerdict, error) {
 	if f.IsCut() {
 		k.Discard()
@@ -51,7 +51,7 @@ func (k answerRecorder) handleRows(s *session, span []byte) { k.AddRows(s.tx.log
 func (answerRecorder) replaceError(*session, *pendingReply, []byte) *answer.ErrorHandling { return nil }
 
 // recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
-// the block's end in the same turn, the result is false: there the statement commits before the client gets the answer.
+// the block's end in the same turn, the result is false: the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
 	return s.srv.keeper.Maps() && s.t.rec.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
 }
@@ -68,9 +68,9 @@ func (tx *transaction) newTextAnswer(sql []byte, statements int) *recorded.Answe
 	return nil
 }
 
-// surveyRepeatable decides which values the coming replay can repeat. If a sequence was created or may be set back, it
-// repeats none, since other sessions could draw the same number. This holds for a sequence in no schema snapshot too,
-// since a statement may have drawn from it before a snapshot had it.
+// surveyRepeatable decides which values the coming replay can repeat. If the transaction creates a sequence or may
+// set one back, it repeats none, since other sessions could draw the same number. A sequence in no schema snapshot
+// counts too, since a statement may have drawn from it.
 func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	l := s.tx.log
 	if !s.srv.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.t.rec.hasRepeatableValues() {
@@ -92,7 +92,7 @@ func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 			}
 		}
 	}
-	// The log is that of a part discarded by ROLLBACK TO. It has no stored values, only answers to compare.
+	// In this case the log is that of a part discarded by ROLLBACK TO. It has no stored values, only answers to compare.
 	if s.tx.whole != nil {
 		k.Clock = s.t.attempt.keepingWhole.Clock
 		return k
@@ -103,7 +103,7 @@ func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	return k
 }
 
-// commitsBlock reports whether a logged Query or Execute commits the transaction of the replay log.
+// commitsBlock reports whether the logged Query or Execute n commits the transaction of the replay log.
 func (n *logEntry) commitsBlock() bool {
 	return n.plan != nil && n.first > 0 && int(n.first) <= len(n.plan.Statements) && n.plan.Statements[n.first-1].Tx.Verb == rewrite.Commit
 }
@@ -179,8 +179,8 @@ func (r *recorder) clientText(f *retry.LoggedFrame[logEntry]) string {
 	return string(payload[:max(0, len(payload)-1)])
 }
 
-// canSkipTurn reports whether a replay can skip a turn in its log. Each statement must only have generated values
-// for the client, such as sequence numbers.
+// canSkipTurn reports whether a replay can skip a turn in its log. It can if each statement only generates values,
+// such as sequence numbers.
 func (r *recorder) canSkipTurn(turn int, k *recorded.Repeatable) bool {
 	if !k.DrawnValues {
 		return false

@@ -20,8 +20,8 @@ var missingStatementName = "sluice_refused_" + rand.Text()
 // sendRefusal sends the client Sluice's own error e, after the answers that are still pending. It ends the turn, or
 // makes it skip frames up to a Sync. If the client is in a block, the block fails.
 //
-// The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and replaces
-// its error. A block thus fails at the server, and a group outside a block is rolled back.
+// The server's part of the turn must fail too. So Sluice sends a Bind of a statement that does not exist, and
+// replaces the server's error by e. A block thus fails, and a Sync group outside a block is rolled back.
 func (s *session) sendRefusal(e *wire.Error) error {
 	t := s.t
 	s.undoWaitingParse()
@@ -36,8 +36,8 @@ func (s *session) sendRefusal(e *wire.Error) error {
 	s.srv.metrics.CountErrorSent(e.Code)
 	t.clock.Stop() // the turn has failed already
 	if s.state == busy || s.state == inTransaction && s.b.status == 'T' {
-		// A block that the server has must fail too, even before the turn has sent anything. If ensureBackend fails to set
-		// a startup value, that error has already made the block fail.
+		// A block that the server has must fail too, even before the turn has sent anything. If ensureBackend cannot set a
+		// startup value, the block has already failed.
 		if err := s.ensureBackend(); err != nil && !isRefusal(err) {
 			return err
 		}
@@ -88,15 +88,15 @@ func (r *forcedErrorReply) replaceError(*session, *pendingReply, []byte) *answer
 	return &answer.ErrorHandling{Instead: r.err.Append(nil), Forced: true}
 }
 
-// sendErrorNow sends the client an error before the pending replies. The caller ends the turn or skips frames of it.
+// sendErrorNow sends the client an error before the pending replies. The caller ends the turn or skips its frames.
 func (s *session) sendErrorNow(e *wire.Error) {
 	s.srv.metrics.CountErrorSent(e.Code)
 	s.sendOrWithhold(e.Append(nil)) // the next write reports a write error again
 }
 
-// refuseFrame reads and drops a client's frame, and returns the error why, or the error of reading. It returns nil
-// if an error of an earlier frame arrives meanwhile, since the server would have skipped this frame. A lost backend
-// that the transaction survives is replaced here, because later code does not know of the frame.
+// refuseFrame reads and drops a client's frame, and returns why, or the error of reading. It returns nil if an
+// earlier frame's error arrives meanwhile, since the server would have skipped this frame. A lost backend that the
+// transaction survives is replaced here, because later code does not know of the frame.
 func (s *session) refuseFrame(total int, why *wire.Error) error {
 	err := s.discardBytes(total)
 	var gone *lostError

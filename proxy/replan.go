@@ -14,8 +14,8 @@ import (
 // have caused the conflict (OC001), and a text planned by the old schema could get a wrong answer. rerunTransaction
 // calls replanLog before each attempt.
 //
-// If the server does not know a statement's table or column, another process may have replaced the table. Sluice
-// plans the statement again in the same way and sends it once more, if its client has no answer yet.
+// If the server does not know a statement's table or column, another process may have replaced the table. Sluice then
+// plans the statement again and sends it once more, if the client has no answer yet.
 
 // replanLog reads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
 // means that the attempt is over or was given up. An error is a lost backend.
@@ -66,8 +66,8 @@ func (s *session) replanLog() (done bool, err error) {
 	return true, nil
 }
 
-// refreshPurity asks the database whether texts that look like reads may write. It asks only if a schema change has
-// made the answer unknown, and the replay may repeat values. The error stops the turn, or is a *lostError.
+// refreshPurity asks the database whether texts that look like reads may write. It asks only if it does not know that
+// after a schema change, and the replay may repeat values. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
 	if s.srv.purity.IsKnown(s.srv.templates.ReadEpoch()) || !s.srv.purity.IsDue(s.srv.templates.ReadEpoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
 		return nil
@@ -81,7 +81,7 @@ func (s *session) refreshPurity() error {
 
 // canReplanAndResend reports whether Sluice may plan and send the statement of o again, whose table or column the
 // server does not know. The client must have no answer of the transaction, and this must be the first try. Shortly
-// after a schema reading for an unknown name, the result is false.
+// after Sluice read the schema for an unknown name, the result is false.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
 	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.rec.phase == phaseLive && s.t.attempt.originalError == nil &&
@@ -115,8 +115,8 @@ func (r *logReplanner) replanFrame(f *retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// replanTemplate plans the text of a logged prepared statement by the new schema. The result columns must be those that
-// the client got, unless the client gets a new description.
+// replanTemplate plans the text of a logged prepared statement by the new schema. The result columns must be those
+// that the client knows, unless it gets a new description.
 func (r *logReplanner) replanTemplate(n *logEntry) {
 	t := n.tmpl
 	plan, names := r.Replan([]byte(t.SQL), n.names, t.Plan)

@@ -21,7 +21,7 @@ import (
 // runAttempts loops over the attempts; refuseReplay sends the error. An attempt's steps are in abort.go, reacquire.go
 // and resend.go, its log in replaylog.go. docs/replay.md states the guarantees.
 
-// keepBackendUnder is the pause from which on a replay returns its backend, so that other sessions may use it.
+// keepBackendUnder is the shortest pause for which a replay returns its backend, so that other sessions may use it.
 const keepBackendUnder = 200 * time.Millisecond
 
 // attemptPhase says where the backend's answers go during a replay: to the client, only to the log, or nowhere.
@@ -48,25 +48,25 @@ type replayAttempt struct {
 	serverAt serverPosition
 	// halfRowLost means that the client has the first part of a row, and the rest was lost with the backend.
 	halfRowLost bool
-	// originalError is the error that the client gets if the replay fails. statusAfter is the status after it.
+	// originalError is the client's error if the replay fails. statusAfter is the transaction status after that error.
 	originalError []byte
 	statusAfter   byte
 	// answersBefore are the answers that the client gets before originalError, if that error is about an unknown name.
-	// That may be the client's mistake. For other errors it is nil. acksBefore is the number of acknowledgements in
-	// answersBefore, such as ParseComplete.
+	// Such a name may be the client's mistake. For other errors it is nil. acksBefore is the number of acknowledgements
+	// in answersBefore, such as ParseComplete.
 	answersBefore []byte
 	acksBefore    int
 	refusal       retry.RefusalReason // why no further attempt is made
 	// renewed means that the replay's last attempt failed because of a schema change that its backend now knows.
 	renewed bool
 	pause   time.Duration
-	// forRollbackTo means that a ROLLBACK TO caused the replay, which does not wait in the gate's queue for its rows.
-	// returnSavepoint is the savepoint's name until the replay has reached that savepoint.
+	// forRollbackTo means that a ROLLBACK TO caused the replay, which does not queue for contended rows. returnSavepoint
+	// is the savepoint's name until the replay has reached that savepoint.
 	forRollbackTo   bool
 	returnSavepoint string
 	undos           []nameUndo
-	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that the
-	// turn in progress repeats values too.
+	// keeping says which values of the client's answers (now() and the like) the attempt repeats. keepsLast means that
+	// the turn in progress does too.
 	keeping   recorded.Repeatable
 	keepsLast bool
 	// keepingWhole has keeping for the whole transaction, also during the replay of a part that ROLLBACK TO discarded.
@@ -85,7 +85,7 @@ func (t *turn) abandonAttempt(reason retry.RefusalReason) {
 
 // decideReplay decides whether the transaction may be replayed, and charges the attempt to its policy and to the
 // process's budget. It sets t.attempt.pause. If the result is not retry.Replayable, there is no replay, and the
-// caller counts the refusal. crowd is how many transactions of this process wait for the same rows.
+// caller counts the refusal. The parameter crowd is how many transactions of this process wait for the same rows.
 func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.RefusalReason {
 	r, l := s.srv.replays, s.tx.log
 	switch {
@@ -97,7 +97,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 		return retry.Cancelled
 	case s.srv.draining.Load():
 		return retry.Draining
-	// The log lacks the parts of answers that Sluice hid from the client, so that a replay could not compare them.
+	// The log lacks the parts of answers that Sluice hid from the client, so a replay could not compare them.
 	case s.t.output.hidesAnswers && !l.HasDeliveredNothing():
 		return retry.Masked
 	}
@@ -116,9 +116,9 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 	return reason
 }
 
-// handleConflict handles the server's error of a conflict, or one that asks for another form of a statement. frame
-// is the error; whole means that frame is complete. again reports that the attempt has failed and that runAttempts
-// must go on. Otherwise handleConflict has sent the client the error, with the reason for no replay.
+// handleConflict handles the server's conflict error, or an error after which Sluice can retry with a differently
+// written statement. frame is the error; whole means that frame is complete. again reports that the attempt has
+// failed and runAttempts must go on. Otherwise the client has the error, with the reason for no replay.
 func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bool) (again bool, err error) {
 	t, r := s.t, s.srv.replays
 	crowd := 0
@@ -215,9 +215,9 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 	return s.runAttempts()
 }
 
-// runAttempts makes attempts until one has reached the client's position, or sends the reason for none. t.rec.phase
-// must be phaseAborting. After nil, the turn continues with a backend in the state that the client expects, is over,
-// or skips frames. t.originalError holds the first error for later attempts.
+// runAttempts makes attempts until one has come as far as the client had, or sends the client why there is none.
+// t.rec.phase must be phaseAborting. If the result is nil, the turn continues with a backend in the state that the
+// client expects, is over, or skips frames. t.attempt.originalError holds the first error for later attempts.
 func (s *session) runAttempts() error {
 	t := s.t
 	defer s.returnVerifyBackend()
@@ -275,9 +275,9 @@ func (s *session) runAttempts() error {
 	return nil
 }
 
-// refuseReplay sends the client the original error with the reason, or the error of a cancel or timeout. It rolls
-// the backend back and returns it, unless functions have left state on it. Afterwards the session is in a failed
-// block or in none, as after the original error. The turn is over, or skips frames.
+// refuseReplay sends the client the original error and why there is no replay, or the error of a cancel or timeout.
+// It rolls the backend back and returns it, unless functions have left state on it. Afterwards the session is in a
+// failed block or in none, as after the original error. The turn is over, or skips frames.
 func (s *session) refuseReplay() error {
 	t, untold := s.t, s.t.unansweredNameUndos(s.t.attempt.undos)
 	s.countReplayRefusal(t.attempt.refusal)

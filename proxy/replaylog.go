@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file holds the log of a transaction, and withheld output. A session records frames before it sends them
-// (logFrame), and answers as they arrive (recordRows, recordReply, sendSynthetic), so that the transaction can be
-// replayed. Package retry has the log and counts how much of each answer the client has.
+// This file has the log of a transaction, and output withheld from the client. A session records frames before it
+// sends them (logFrame), and answers as they arrive (recordRows, recordReply, sendSynthetic), so that the transaction
+// can be replayed. Package retry implements the log and counts how much of each answer the client has.
 
 // replayShared holds the state that the replays of all sessions share. In a Server without replay it is nil.
 type replayShared struct {
@@ -33,7 +33,7 @@ type replayShared struct {
 	alert  *retry.ConflictAlert
 }
 
-// newReplayShared returns the state that the replays of a Server share. It is nil if there are none.
+// newReplayShared returns the state that the replays of a Server share, or nil if it makes no replays.
 func newReplayShared(cfg Config) (*replayShared, error) {
 	if !cfg.Replay || cfg.hasDedicatedBackends() {
 		return nil, nil
@@ -66,8 +66,7 @@ type transaction struct {
 	optedOut       bool // by a comment in the SQL
 	pin            pin.Tx
 	began          time.Time
-	// unknown means that the replay's cause is a name that the server did not know. renamed means that a replay for that
-	// cause was made.
+	// unknown means that the replay's cause is a name unknown to the server. renamed means that such a replay was made.
 	unknown, renamed bool
 	savepointState
 	// at is the state of the block after the last turn. It is valid in a block whose backend is not lost.
@@ -139,7 +138,7 @@ type localAnswers struct {
 }
 
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks
-// Sluice's earlier answers, which the client has; the server sent nothing before them. In a block it starts no log.
+// Sluice's earlier answers, which the client already has. In a block startLogging starts no log.
 func (s *session) startLogging() {
 	if s.srv.replays == nil || s.dedicated {
 		return
@@ -168,7 +167,7 @@ func (s *session) openLog() {
 }
 
 // optOutOfReplay turns replay off, if asked is set, for the current transaction, or for the one that the current
-// statement begins. It does so even if Sluice answers that statement.
+// statement begins. That holds even if Sluice answers the statement.
 func (tx *transaction) optOutOfReplay(asked bool) {
 	if asked {
 		tx.optedOut = true
@@ -200,7 +199,7 @@ func (s *session) endTransaction(committed bool) {
 }
 
 // logFrame records a client's frame for a replay before the frame is sent. If the log is full, no replay is possible,
-// and the frame is sent nevertheless.
+// and Sluice sends the frame nevertheless.
 func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
 	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload)) {
 		r.tx.log.AppendPayload(payload)
@@ -236,7 +235,7 @@ func (r *recorder) logUndo(name string, prev *statement.Client) {
 }
 
 // logPlan records the effect of a text on the replay log before the text runs. Some texts forbid a replay. Others
-// count as writes, which matters for ROLLBACK TO.
+// count as writes, so that a ROLLBACK TO must undo them.
 func (s *session) logPlan(plan *rewrite.Plan) {
 	l := s.tx.log
 	if !s.t.rec.logs || !l.Replayable() {
@@ -265,9 +264,9 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 }
 
 // forbidReplayOfUnparsed forbids the replay of a transaction after the server ran unparsed text, which may have done
-// anything. A text with a syntax error has done nothing and may be replayed. So a ROLLBACK TO is possible after a
-// typing mistake, as with psql's ON_ERROR_ROLLBACK. So in a pipeline with a savepoint the session waits for the
-// answer to unparsed text. Without a savepoint, later frames forbid a replay, with the reason partial_group.
+// anything. A text with a syntax error has done nothing and may be replayed. This allows a ROLLBACK TO after a typing
+// mistake, as with psql's ON_ERROR_ROLLBACK. In a pipeline with a savepoint the session therefore waits for the
+// answer to unparsed text. Without a savepoint, later frames forbid a replay (partial_group).
 func (t *turn) forbidReplayOfUnparsed() {
 	if t.request.unreadRuns {
 		t.rec.tx.log.RefuseReplay(retry.Unread)
@@ -282,8 +281,8 @@ func (r *recorder) isWithholding() bool {
 	return r.logs && !r.streams && r.tx.log.Replayable()
 }
 
-// recordRows records in the log the rows that the server has sent up to the read position. It does not send rows
-// again that the client has from an earlier attempt. A difference from the client's rows ends the attempt.
+// recordRows records in the log the rows that the server has sent up to the read position. It does not send rows that
+// the client has from an earlier attempt. If they differ from the client's, the attempt ends.
 func (s *session) recordRows(r *relaySpan) error {
 	src := &s.b.src
 	if r.noted == src.Pos() {
@@ -311,7 +310,8 @@ func (s *session) recordRows(r *relaySpan) error {
 }
 
 // recordReply records a frame that is not a row. It returns how many of the frame's first bytes the client already
-// has (of an error or notice, all or none). If the frame differs, the attempt fails, and all count.
+// has (of an error or notice, all or none). If the frame differs from the client's, the attempt fails, and the result
+// is the whole length.
 func (l *link) recordReply(typ byte, frame []byte) int {
 	log := l.tx.log
 	if typ == wire.ReadyForQuery && l.b.status == 'I' && l.t.rec.phase != phaseRepeating && !log.IsReplayBehind() {
@@ -337,8 +337,8 @@ func (l *link) sendSynthetic(b []byte) error {
 	return l.sendOrWithhold(b)
 }
 
-// releaseWithheld sends the client the output that was withheld for a replay. Once the log records it as delivered, a
-// replay must give the same answers.
+// releaseWithheld sends the client the output that was withheld for a replay. Once the log records the output as
+// delivered, a replay must give the same answers.
 func (l *link) releaseWithheld() error {
 	if l.withheld.Len() == 0 {
 		return nil
@@ -348,8 +348,8 @@ func (l *link) releaseWithheld() error {
 	return err
 }
 
-// flushToClient sends the client all output so far, and the turn continues. After it the client has the answer to
-// each earlier Parse (revalidateStatement).
+// flushToClient sends the client all output so far, thus the answer to each earlier Parse (revalidateStatement). The
+// turn continues.
 func (l *link) flushToClient() error {
 	l.deliveries++
 	if err := l.releaseWithheld(); err != nil {

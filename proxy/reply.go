@@ -12,7 +12,7 @@ import (
 // the client gets the frame. It handles all frames but plain rows. replyerror.go handles errors.
 
 // handleBackendFrame matches one backend frame with the pending replies, and returns whether the client gets the
-// frame. total is its length. A frame above a buffer is cut. An error is a lost backend, or ends the session.
+// frame. total is its length. A frame longer than a buffer is cut. An error is a lost backend, or ends the session.
 func (s *session) handleBackendFrame(typ byte, frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	if !wire.HasMinimumPayload(frame, len(frame) == total) {
@@ -135,7 +135,7 @@ func (s *session) handleUnrequested(typ byte, frame []byte) frameVerdict {
 	return pass
 }
 
-// recordAccepted records that the server has parsed the text of o. From then on Sluice answers each Parse of it, for
+// recordAccepted records that the server has parsed the text of o. From then on Sluice itself answers its Parse, for
 // all clients, until the schema changes. Sessions that are pinned or may have changed the schema record nothing.
 func (p *pairing) recordAccepted(o *pendingReply) {
 	if o.tmpl != nil && !p.pin.IsPinned() && !o.mayUseTempTables && o.stmt.Epoch&statement.TxEpochBit == 0 { // nil when frames pass unseen
@@ -181,8 +181,8 @@ func errMalformedFrame(typ byte, total int) error {
 }
 
 // handleReadyForQuery handles ReadyForQuery. Unless a replay is running, it settles the turn. If parameters have
-// changed, the client gets their ParameterStatus before ReadyForQuery, so that this method must settle the staged
-// settings too. Otherwise settleTurn settles them.
+// changed, the client gets their ParameterStatus before ReadyForQuery, so the staged settings must be settled here.
+// Otherwise settleTurn settles them.
 func (s *session) handleReadyForQuery(frame []byte) error {
 	if err := s.passNotifications(); err != nil {
 		return err

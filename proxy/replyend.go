@@ -35,7 +35,7 @@ func (t *turn) isSurplusTag(o *pendingReply) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && t.server.statement >= max(1, len(o.plan.Statements))
 }
 
-// lacksTags reports whether a ReadyForQuery ends the simple Query o before its last CommandComplete, without error.
+// lacksTags reports whether a ReadyForQuery now would end the simple Query o, without error, before all its tags.
 func (t *turn) lacksTags(o *pendingReply) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !t.server.outcome.IsConcluded()
 }

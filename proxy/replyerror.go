@@ -16,7 +16,7 @@ import (
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
-	// mapped is the ErrorResponse that the client gets instead of the server's. nil: the server's error.
+	// mapped is the ErrorResponse that the client gets instead of the server's. nil means the server's error.
 	mapped []byte
 	// original is the ErrorResponse that the client gets if a replay is refused.
 	original []byte
@@ -24,10 +24,10 @@ type serverError struct {
 	replays bool
 }
 
-// handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will
-// not answer the pending replies up to the next Sync. If a replay may get another answer, Sluice withholds the
-// error, the attempt fails (t.rec.phase), and runAttempts goes on. The skipped frames' changes of prepared statement
-// names are undone at once, or if the replay fails.
+// handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
+// answer the frames up to the next Sync. If a replay may get another answer, Sluice withholds the error, the attempt
+// fails (t.rec.phase), and runAttempts makes another. The skipped frames' changes of prepared statement names are
+// undone at once, or if the replay fails.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -94,8 +94,8 @@ func (p *pairing) handleFatalError(said *serverFatalError) (frameVerdict, error)
 	return swallow, &lostError{err: said}
 }
 
-// classifyError classifies the error that answers head, and records in the outcome that the statement has failed. It
-// drops a cached schema, or records of the backend's prepared statements, that the error disproves.
+// classifyError classifies the error that answers head, and records in the outcome that the statement has failed. If
+// the error shows that the cached schema or the records of prepared statements are outdated, it drops them.
 func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)

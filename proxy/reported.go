@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// As in PostgreSQL, clients get changed parameters before a ReadyForQuery. Package serversettings decides which ones.
+// As in PostgreSQL, clients get changed parameters before a ReadyForQuery. Package serversettings decides which.
 
 // recordParameter records a ParameterStatus on the backend. Only reportParameters sends parameters to a client.
 func (b *backend) recordParameter(frame []byte) {
@@ -46,8 +46,8 @@ func (s *session) reportParameters() error {
 	return nil
 }
 
-// adoptReportedSettings makes settings that functions have changed in the ended transaction the session's own. done
-// has the changes of settings that the transaction's statements made.
+// adoptReportedSettings makes settings that functions changed in the ended transaction the session's own. The
+// parameter done has the changes of settings that the transaction's statements made.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	if !s.b.settings.HasNews(done) {
 		return

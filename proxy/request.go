@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file passes a frame of the client to the method for its type. handleSync, handleFlush and handleFunctionCall end
-// a turn or answer the frames sent so far. session.handleNextFrame calls handleClientFrame for frames outside a COPY.
+// This file passes a frame of the client to the method for its type. handleSync, handleFlush and handleFunctionCall
+// handle frames that end a turn or ask for the answers so far. session.handleNextFrame calls handleClientFrame for
+// frames outside a COPY.
 
-// handleClientFrame handles the client's next frame. The frame's header and first bytes are buffered but still unread;
-// every branch reads the whole frame. Only a Bind that fails leaves its frame unread, and skipping starts with that
-// frame.
+// handleClientFrame handles the client's next frame. The frame's header and first bytes are buffered but still
+// unread; every branch reads the whole frame. Only a failed Bind leaves its frame unread, which is then skipped.
 //
 // The order of the cases is PostgreSQL's: after an error everything but a Sync is skipped, even a malformed frame.
 func (s *session) handleClientFrame(typ byte, total int) error {
@@ -98,9 +98,9 @@ func (s *session) checkParseLength(total int) *wire.Error {
 
 // finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
 // ALTER TABLE that Sluice would run at the Sync, because another frame follows. It stores rows of cursors WITH HOLD
-// if their group ends here. It waits for pending replies if a Query or FunctionCall follows without a Sync, or if
-// the pipeline is too long. It also waits if a pending reply decides how to plan the next text. The current frame is
-// still unread, and an error belongs to it. After nil the caller handles the frame, or skips it (t.skip).
+// if their group ends here. It waits for pending replies if a Query or FunctionCall follows without a Sync, or if the
+// pipeline is too long. It also waits if a pending reply decides how to plan the next text. The current frame is
+// still unread, and an error belongs to it. If the result is nil, the caller handles the frame, or skips it (t.skip).
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
 	if why := t.notAloneError(typ); why != nil {
@@ -159,8 +159,8 @@ func (s *session) exceedsServerLimit(total int) bool {
 	return limit > 0 && total > limit
 }
 
-// handleSync handles a Sync, which ends a turn of the extended protocol. If the server has got nothing of the turn,
-// Sluice answers the Sync itself. Otherwise the Sync is sent, and handleSync returns when the turn is over. Before
+// handleSync handles a Sync, which ends a turn of the extended protocol. If Sluice has sent the server nothing of the
+// turn, it answers the Sync itself. Otherwise it sends the Sync, and handleSync returns when the turn is over. Before
 // the Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
 func (s *session) handleSync(total int) error {
 	if err := s.discardBytes(total); err != nil {
@@ -252,7 +252,7 @@ func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err erro
 }
 
 // finishAtFlush finishes a statement that waits for its Sync, because the client may wait for the answer at a Flush.
-// In a block DDL in several transactions is refused, since it would end the turn.
+// In a block it refuses DDL in several transactions, which would end the turn.
 func finishAtFlush(s *session) error {
 	t := s.t
 	st, d, closing := t.request.altering, t.request.deferred, t.request.closing
@@ -282,8 +282,8 @@ func (s *session) flushAndRelay() error {
 // unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
 var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs a pin. After an
-// error the plan must not be sent. The error goes to the client, or is that of ensureBackend.
+// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs a pin. After
+// an error the plan must not be sent. The error goes to the client, or comes from ensureBackend.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return errAborted
@@ -393,7 +393,7 @@ func (s *session) handleFunctionCall(total int) error {
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
 // endTurnLocally ends the turn with Sluice's own ReadyForQuery. Outside a block the transaction ends too. In that
-// case it commits the settings that Sluice answered, or drops them after an error, and closes portals.
+// case it commits the settings whose SET Sluice answered, or drops them after an error, and closes portals.
 func (s *session) endTurnLocally() error {
 	s.t.settled = true
 	status := s.txStatus()

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file sends the log of a transaction again in a replay, turn by turn, through the queue and relay that a client's
-// frames use. The log compares the answers. Some functions decide whether a Sync group is more than one transaction.
+// This file sends a transaction's log again, turn by turn, through the queue and relay of a client's frames. The log
+// compares the answers. Some functions decide whether a Sync group (frames up to a Sync) is several transactions.
 
 // rerunTransaction sends the logged transaction again. First it sends every finished turn, whose answers must not
 // differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must
@@ -29,7 +29,7 @@ func (s *session) rerunTransaction() error {
 		s.deferredBegin = s.tx.begin
 		s.sendDeferredBegin()
 	}
-	// The session's use of sequences is recorded, since the replayed statements may draw numbers again.
+	// Sluice records that the session uses sequences, since the replayed statements may draw numbers again.
 	s.sequences.RecordUse(s.id, &s.b.sequences)
 	if err := s.rerunSettledTurns(); err != nil || t.isAttemptOver() {
 		return err
@@ -50,7 +50,7 @@ func (s *session) rerunTransaction() error {
 	if t.request.ended {
 		return s.flushToBackend()
 	}
-	// The client's next frame may commit. Before it, the server must repeat every answer that the client has.
+	// The client's next frame may commit. First the server must repeat every answer that the client has.
 	if err := s.awaitReplayedAnswers(); err != nil || t.isAttemptOver() {
 		return err
 	}
@@ -60,8 +60,8 @@ func (s *session) rerunTransaction() error {
 	return s.flushToBackend()
 }
 
-// rerunSettledTurns sends the finished turns of a transaction again, except those whose answers are reused. Every
-// answer must be the same as before.
+// rerunSettledTurns sends the finished turns of a transaction again, except those whose first answers it reuses.
+// Every answer must be the same as the first.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
 	t.attempt.keeping, t.attempt.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
@@ -152,7 +152,7 @@ func (s *session) resendTurn(last bool) error {
 }
 
 // countAcknowledgements returns how many answers to a logged frame have no digest (hash) in the replay log. For a
-// Describe, a ParseComplete before its answer counts, and so does an answer that Sluice writes.
+// Describe, a ParseComplete in front of its answer counts, and so does an answer that Sluice writes.
 func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -216,8 +216,8 @@ func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// awaitReplayedAnswers waits for the server's answers before a frame that can commit, and before the client continues.
-// If the server has not repeated all answers that the client has, the attempt fails and nothing is committed.
+// awaitReplayedAnswers waits for the server's answers in a replay, before a frame that can commit, or before the
+// client goes on. If the server has not repeated all the client's answers, the attempt fails and commits nothing.
 func (s *session) awaitReplayedAnswers() error {
 	t, l := s.t, s.tx.log
 	if !l.IsReplayBehind() {

@@ -11,7 +11,7 @@ import (
 // This file writes the frames of the log again, for the backend that gets them in a replay.
 
 // resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress. If so,
-// resendFrame repeats its effects on the session.
+// resendFrame repeats the frame's effects on the session.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
 	switch f.Type {
@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply gives the pending reply o of a logged frame, not a Query, the same handler as the first time.
+// restoreReply gives the pending reply o of a logged frame other than a Query the handler that it had the first time.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)
@@ -92,8 +92,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
-// resendDescribe sends a logged Describe. A portal's Describe is sent unchanged, and a statement's with the name on
-// this backend. Only in the turn in progress does the client get the answer.
+// resendDescribe sends a logged Describe. It sends a portal's Describe unchanged, and a statement's with the
+// statement's name on this backend. Only in the turn in progress does the client get the answer.
 func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt

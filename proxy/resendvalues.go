@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file changes an INSERT of a replay so that it inserts the values of its first answer (recordedvalues.go). In a
-// Query the values are constants, in a Bind extra parameters. The client's text is changed and then planned like any
-// other, so that mapped columns work too. Sluice does not interpret values, and sends each in the form in which it
-// came, under the same settings. If a statement must get the first attempt's time and cannot, the replay is refused.
+// This file makes an INSERT of a replay insert the values that the client got in the first answer
+// (recordedvalues.go). In a Query the values are constants, in a Bind extra parameters. Sluice plans the changed text
+// like any other. Sluice does not interpret values, and sends each in the form in which it came, under the same
+// settings. If a statement must use the first attempt's time and cannot, Sluice refuses the replay.
 
-// substituteRecorded puts the answer's values and the transaction's time into the client's text, for each statement
-// of the text. told returns the SQL of a column's value, timed that of a time. last says that the statement is in
-// the unfinished turn. It gets values only if the client has some of that turn's output.
+// substituteRecorded puts the first answer's values and the transaction's time into each statement of the client's
+// text. The function told returns the SQL of a column's value, timed that of a time. last means the unfinished turn,
+// whose statements get values only if the client has some of its output.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a recorded.Text) {
 	kept, k := f.Note.kept, &s.t.attempt.keeping
 	if last && !s.t.attempt.keepsLast || kept != nil && !kept.Whole {
@@ -32,8 +32,8 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 	return k.Substitute(s.srv.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
 }
 
-// replayQueryText and replayBind return ok as false if the statement must get the first attempt's time and cannot.
-// They return no text if it would be refused, or its kind differs. Sluice sends the old text, whose answer differs.
+// replayQueryText and replayBind return ok as false if the statement must use the first attempt's time and cannot. If
+// the new text is refused or of another kind, they return none. The old text is sent, and its answer differs.
 
 // replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. "" means
 // the unchanged text.
@@ -58,7 +58,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 }
 
 // replayBind returns the statement and the Bind payload (after the names) that a replay sends. nil means unchanged.
-// Values of the first answer are appended as parameters, in the formats in which they came. The server takes the
+// It appends values of the first answer as parameters, in the formats in which they came. The server takes the
 // parameters' types from the columns.
 func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statement.Template, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.attempt.keeping.Clock && s.t.attempt.keeping.Tells) && (k == nil || !k.Whole) {

@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file plans a session's queries with relation names (schema.NameResolver). Package mapping resolves the names, by
-// the process's schema snapshot and the session's search path.
+// This file plans a session's queries by what their relation names mean (schema.NameResolver). Package mapping
+// resolves the names by the process's schema snapshot and the session's search path.
 //
 // The search path is that of the next statement. It includes staged settings, and the effects of statements that are
-// not answered yet. If Sluice does not know the path, it refuses names that may mean a mapped table.
+// not answered yet. If Sluice does not know the path, it refuses names that may be a mapped table's (bytea as text).
 
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.ForgetPathDoubt() }
 
-// namesForNextText returns the relation names for the session's next query, or nil if the process maps no columns.
-// It may wait until the schema is read. A returned error goes to the client, or ends the session.
+// namesForNextText returns the resolver of relation names for the session's next query, or nil if the process maps no
+// columns. It may wait until the schema is read. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	if !s.srv.keeper.Maps() {
 		return nil, nil
@@ -41,7 +41,7 @@ func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	return s.mapped.Planned(), nil
 }
 
-// namesBySnapshot returns the session's relation names by the given schema snapshot.
+// namesBySnapshot returns the resolver of the session's relation names by the schema snapshot now.
 func (s *session) namesBySnapshot(now *mapping.Snapshot) *schema.NameResolver {
 	return s.mapped.Names(now, &s.settings, s.pin.IsPinned(), s.isPathPending())
 }
@@ -74,7 +74,7 @@ func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	return nil
 }
 
-// planTextByNames returns the plan of a query by the session's relation names, and those names.
+// planTextByNames returns the plan of a query, and the resolver of relation names by which it was planned.
 func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolver, error) {
 	names, err := s.namesForNextText(sql)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 }
 
 // reloadBeforeRefusal returns newer names for a query that Sluice would refuse because of its names. It first reads
-// the schema again, unless just read, since the server never sees the query and cannot report a change.
+// the schema again, unless just read, since the server never sees the query and cannot report a schema change.
 func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameResolver, error) {
 	if s.txStatus() == 'E' {
 		return names, nil
@@ -119,8 +119,8 @@ func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameR
 	return s.namesBySnapshot(currentSnapshot(s)), nil
 }
 
-// mustLoadSchema reports whether the schema must be read before a query is sent, because its names are unknown.
-// Relations that the transaction itself created are not visible to another backend.
+// mustLoadSchema reports whether Sluice must read the schema before it sends a query, because the query's names are
+// unknown. Relations that the transaction itself created are not visible to another backend.
 func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 	return plan.Lacks && s.txStatus() != 'E' && !s.schema.ddl
 }

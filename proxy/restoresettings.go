@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file restores startup values of settings. A RESET inside a function or a DO block puts the server's own values
-// in force. trackResettingCalls marks the turn, handleReadyForQuery calls mayHaveResetSettings, and
-// settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery. Until then the server's
-// values are in force.
+// This file restores the values of settings from a client's startup packet. A RESET inside a function or a DO block
+// puts the server's own values in force. trackResettingCalls marks the turn, handleReadyForQuery calls
+// mayHaveResetSettings, and settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery.
+// Until then the server's values are in force.
 
 // trackResettingCalls sets turn.resets if a plan that is about to be sent may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
@@ -32,7 +32,7 @@ func (s *session) markSettingsReset() {
 }
 
 // mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have
-// been reset. Reported parameters show most resets. Sluice resets a backend anyway before the reservoir gets it.
+// been reset. Reported parameters show most resets. Sluice resets a backend anyway before it returns it.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.rec.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -65,8 +65,8 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 }
 
 // settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
-// which the client does not get. It restores the settings, in a block only for the rest of it, and sends Sluice's
-// own ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
+// which the client does not get. It restores the settings (in a block: until the block's end), and sends Sluice's own
+// ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
 func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
 	t.restoresSettings = false
@@ -122,9 +122,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. So the
-// backend gets the startup values before the next statement. If known is false, the session ends after the turn, and
-// no other session gets its backend.
+// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. So the backend
+// gets the startup values before the next statement. If known is false (names incomplete), the session ends after the
+// turn, and no other session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

@@ -17,7 +17,7 @@ import (
 )
 
 // This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
-// ROLLBACK TO is a real ROLLBACK, a BEGIN, and a replay of the log up to that position, whose answers must not differ.
+// For ROLLBACK TO, Sluice sends ROLLBACK and BEGIN and replays the log up to that position; no answer may differ.
 
 // With retry.savepoints strict, a replay also compares the answers of discarded statements, on a second backend.
 
@@ -30,8 +30,8 @@ type savepointState struct {
 	cursors bool
 	moved   int
 	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
-	// earlierTime is the transaction time that the client got before a ROLLBACK TO. It is nil if the client got none, or if
-	// the server's transaction still has that time.
+	// earlierTime is the transaction time (now()) that the client got before a ROLLBACK TO. It is nil if the client got
+	// none, or if the server's transaction still has the same.
 	earlierTime *txtime.Time
 	asked       queriedTxTime
 }
@@ -264,7 +264,7 @@ func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 }
 
 // replayToSavepoint ends the transaction on the backend and replays the log up to the savepoint. The replay makes no
-// pause, and does not wait in the queue for its rows. A client's error of the replay names the savepoint.
+// pause, and does not queue for contended rows. An error of the replay for the client names the savepoint.
 func (s *session) replayToSavepoint(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -290,7 +290,7 @@ func (s *session) replayToSavepoint(name string) error {
 }
 
 // mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
-// sequence numbers. The SQL of the turn that differs decides. A replay with such SQL differs each time.
+// sequence numbers. The SQL of the turn that differs decides, since with such SQL each replay differs.
 func (r *recorder) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	if diff.Kind == retry.Outcome {
 		return false
@@ -388,8 +388,8 @@ func errValuesRegenerated(name string, diff retry.ReplayDifference) *wire.Error 
 		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
 }
 
-// emptySavepoints returns, in order, the latest savepoints of a block's open part after which no statement ran. A
-// statement that Sluice answers, such as SET or DECLARE, counts too.
+// emptySavepoints returns, in order, the latest savepoints of a block's uncommitted part after which no statement
+// ran. A statement that Sluice answers, such as SET or DECLARE, counts too.
 func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {
@@ -406,8 +406,8 @@ func (s *session) emptySavepoints() []string {
 	return l.SavepointNames()[i:]
 }
 
-// handleCommittedSavepoint answers RELEASE of a savepoint whose part of the block is committed, and refuses ROLLBACK TO
-// such a savepoint. done is false for other names.
+// handleCommittedSavepoint answers RELEASE of a savepoint in a part of the block that Sluice has committed, and
+// refuses ROLLBACK TO it. done is false for other names.
 func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (done bool, err error) {
 	ended, refusal := s.parts.Savepoint(verb, name)
 	switch {

@@ -12,7 +12,7 @@ import (
 )
 
 // What Sluice caches about statements is valid for one epoch, a version of the server's schema. A transaction that
-// may have changed the schema has separate epochs, so that other sessions notice nothing of the change. extended.go
+// may have changed the schema has its own epochs, so that other sessions notice nothing of the change. extended.go
 // and describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
 
 // maxPendingDescriptions limits the descriptions of statements that wait for a COMMIT before other sessions get them.
@@ -44,8 +44,8 @@ func (s *session) schemaEpoch() uint64 {
 }
 
 // recordSchemaChange records the effect on the schema of a plan that is about to be sent. After DDL, a ROLLBACK TO
-// changes the schema too. A write may change it by a function. If a transaction with a write is rolled back, Sluice
-// cannot rely on the statements that the backend prepared after the write.
+// changes the schema too. A write may change the schema by a function. If a transaction with a write is rolled back,
+// Sluice cannot rely on the statements that the backend prepared after the write.
 func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {

@@ -24,15 +24,15 @@ const (
 // schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
 // snapshot of the schema is new enough.
 func (s *session) schemaLoadCause() string {
-	// After a failed load the next one waits for a pause, unless the session's backend has a newer schema.
+	// After a failed load Sluice pauses before the next load, unless the session's backend has a newer schema.
 	if s.b != nil {
 		return s.srv.keeper.CauseOnBackend(s.srv.templates.Epoch(), s.b.catalogCurrentAt)
 	}
 	return s.srv.keeper.Cause(s.srv.templates.Epoch())
 }
 
-// loadSchemaIfDue loads the schema if the snapshot is too old. After nil the snapshot is new enough. In a block it
-// may lack the last change, which the block's backend does not know either.
+// loadSchemaIfDue loads the schema if the snapshot is too old. After nil the snapshot is new enough. In a block the
+// snapshot may lack the last schema change, which the block's backend does not know either.
 func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaLoadCause()
@@ -87,8 +87,8 @@ func (p *pairing) canQueryBackend() bool {
 }
 
 // loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
-// sessions do so at once, one loads for all. For the others mine is false, since their backends may know a newer
-// schema.
+// sessions call it at once, one loads for all. For the other sessions mine is false, since their backends may know a
+// newer schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	mine, err = s.srv.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
 		question.RetryInterrupted(func() (string, error) {
@@ -106,8 +106,8 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 }
 
 // refreshSchema loads the schema by the session's idle backend if that backend may know a newer schema than the
-// snapshot. So no text planned by an older schema is sent there. erred means that a server did not know a name.
-// refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
+// snapshot. So Sluice sends that backend no text planned by an older schema. erred means that a server did not know a
+// name. refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
 // exchangeInTurn, or mapping.NotRead.
 func (s *session) refreshSchema(erred bool) error {
 	if !s.srv.keeper.Maps() || s.dedicated || s.srv.keeper.Snapshot() == nil { // no text was planned by a schema
@@ -138,8 +138,8 @@ func (s *session) refreshSchema(erred bool) error {
 	}
 }
 
-// mustReplan reports whether a text must be planned again before it is sent. It must if a query of Sluice itself got
-// the error that the backend's catalog was out of date. The server reports that only once, and would run the old
+// mustReplan reports whether a text must be planned again before it is sent. That is so if a query of Sluice itself
+// got the error that the backend's catalog was out of date. The server reports that only once, and would run the old
 // plan next. try is the number of earlier plans. An error, which goes to the client, means that part of the turn was
 // sent, or that the schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
@@ -152,7 +152,7 @@ func (s *session) mustReplan(try int) (bool, error) {
 	return true, nil
 }
 
-// isPlanStale reports whether the session's schema snapshot is another one than that by which the text was planned.
+// isPlanStale reports whether the current text was planned by another schema snapshot than the session's current one.
 func (s *session) isPlanStale() bool {
 	return s.mapped.IsPlanStale(currentSnapshot(s))
 }

@@ -19,7 +19,7 @@ import (
 // This file decides for each statement of a multi-statement query whether Sluice or the server answers (script.go). The
 // decision depends on earlier statements of the query, and for a RESET also on later statements.
 
-// planScript returns which statements of a multi-statement query Sluice answers, by the session's state before each.
+// planScript decides which statements of a multi-statement query Sluice answers, by the session's state before each.
 // The result is nil if the server answers all. planScript changes nothing; the statements take effect with their
 // answers (scriptReply).
 func (s *session) planScript(plan *rewrite.Plan, sql []byte) *scriptPlan {
@@ -54,7 +54,7 @@ type scriptPlanner struct {
 	sql    []byte
 	places []scriptStep
 	at     int // index of the current statement
-	// currentBlock is the session's block before the current statement. ends is its count of ended ones at the start.
+	// currentBlock is the session's block before the current statement. ends is EndedTxCount at the query's start.
 	currentBlock block.Block
 	ends         uint32
 	// folds is the number of following SET TRANSACTIONs whose modes Sluice has moved into the BEGIN before them.
@@ -87,7 +87,7 @@ func (d *scriptPlanner) inAnyTransaction() bool {
 
 // Each method from here decides who answers one statement of a multi-statement query. The zero value means the server.
 
-// planOnServer plans a statement that the server runs. A query that reads settings may be refused (planSettingQuery).
+// planOnServer plans a statement that the server runs. It may refuse a query that reads settings (planSettingQuery).
 func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 	if st.Asks != nil {
 		return d.planSettingQuery(st)
@@ -98,7 +98,7 @@ func (d *scriptPlanner) planOnServer(st *rewrite.Statement) scriptStep {
 // planLocalAnswer plans a statement of a multi-statement query that Sluice always answers itself.
 func planLocalAnswer(*scriptPlanner, *rewrite.Statement) scriptStep { return scriptStep{local: true} }
 
-// planCloseAll plans a CLOSE ALL in a multi-statement query. It refuses one that would have to close open portals.
+// planCloseAll plans a CLOSE ALL in a multi-statement query. It refuses one that must close open portals.
 func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	if len(d.s.portals.named) > 0 && (d.s.inBlock() || d.mayOpenBlock()) {
 		return scriptStep{err: errPortalsOpen}
@@ -106,7 +106,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planExecute decides who answers an EXECUTE of the query. For the client, Sluice's own statements do not exist.
+// planExecute decides who answers an EXECUTE of the query. It hides Sluice's own prepared statements from the client.
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
 	if st.Asks == nil && (!s.pin.IsPinned() && !d.prepared || s.b != nil && s.b.prepared.HasName(st.Executes)) {
@@ -155,7 +155,7 @@ func (d *scriptPlanner) planSetTransaction(st *rewrite.Statement) scriptStep {
 
 // planBlockBegin plans the BEGIN of a block. DSQL accepts modes only in BEGIN. So Sluice sends the BEGIN with the
 // modes of the client's settings, or of SET TRANSACTIONs directly after it. The last SET TRANSACTION counts. Sluice
-// answers each at its place in the query. The server refuses any other.
+// answers each of these at its place in the query. The server refuses any other SET TRANSACTION.
 func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	p := scriptStep{warn: st.Weakened}
 	modes := rewrite.TxControl{ReadOnly: d.enforcedMode() == access.ReadOnly && access.LacksMode(&st.Tx)}
@@ -179,8 +179,8 @@ func (d *scriptPlanner) planBlockBegin(st *rewrite.Statement) scriptStep {
 	return p
 }
 
-// planLockTable decides about LOCK TABLE. As in PostgreSQL it must be in a block, or beside other statements. The
-// server gets another query instead, whose rows the client does not get (maskedReply).
+// planLockTable decides who answers LOCK TABLE. As in PostgreSQL the statement must be in a block, or beside others.
+// The server gets another query instead, whose rows the client does not get (maskedReply).
 func (d *scriptPlanner) planLockTable(*rewrite.Statement) scriptStep {
 	if len(d.places) == 1 && !d.inAnyTransaction() {
 		return scriptStep{err: errLockOutside}
@@ -201,7 +201,7 @@ func (d *scriptPlanner) planSettingChanges(st *rewrite.Statement) scriptStep {
 
 // checkSettingChange returns the error of a change of settings that Sluice would make. Sluice's own settings are
 // checked here and changed later. In a pipeline such a change must be the query's only statement, so that no other
-// change comes between.
+// change comes between the two.
 func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error {
 	switch {
 	case !settings.IsProxySetting(c.Name):
@@ -214,8 +214,8 @@ func (d *scriptPlanner) checkSettingChange(c *rewrite.SettingChange) *wire.Error
 	return bad
 }
 
-// planAdvisoryLock decides about a call of an advisory lock function. If the call is the only statement, it follows
-// frames of a Sync group, where the session can take no lock.
+// planAdvisoryLock plans a call of an advisory lock function. If the call is the only statement, it follows other
+// frames of its Sync group, where the session can take no lock.
 func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
 		return scriptStep{err: advisory.ErrInBlock}
@@ -223,8 +223,8 @@ func planAdvisoryLock(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planDiscardAll decides whether Sluice answers a DISCARD ALL. As in PostgreSQL, it refuses one beside other
-// statements, which are one transaction with it.
+// planDiscardAll decides whether Sluice answers a DISCARD ALL. As in PostgreSQL, it refuses a DISCARD ALL beside
+// other statements, with which it would be one transaction.
 func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	switch err := d.s.discardAllError(st); {
 	case len(d.places) > 1 || !d.s.emulatesDiscardAll(st):
@@ -235,8 +235,8 @@ func (d *scriptPlanner) planDiscardAll(st *rewrite.Statement) scriptStep {
 	return scriptStep{local: true}
 }
 
-// planSettingQuery decides about a query that reads settings from the server. The query is refused if Sluice has, or
-// will have, another value than the server, since the client would get the server's value.
+// planSettingQuery plans a query that reads settings from the server. It refuses the query if Sluice has, or will
+// have, another value than the server, which the client would get.
 func (d *scriptPlanner) planSettingQuery(st *rewrite.Statement) scriptStep {
 	for _, name := range st.Asks {
 		if d.s.t.access.AnswersShow(name, d.inClientBlock()) || d.s.settings.ServerShowsOther(name) || d.s.settings.IsLocal(name) && slices.Contains(d.set, name) {
@@ -287,7 +287,7 @@ func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	return scriptStep{}
 }
 
-// enforcedMode returns the access mode of the current statement's transaction, where Sluice must enforce it.
+// enforcedMode returns the access mode that Sluice must enforce in the current statement's transaction.
 func (d *scriptPlanner) enforcedMode() access.Mode {
 	if d.inClientBlock() {
 		return access.ReadWrite

@@ -38,7 +38,7 @@ func (r scriptReply) stepAt(tags int) *scriptStep {
 
 // handleFrame hides the rows of a statement's substitute (the statement that the server got instead). At the
 // substitute's tag, it carries the client's statement out and answers it. A wrong tag, or a tag instead of an error,
-// means that the stream is out of step.
+// means that the backend's stream cannot be trusted.
 func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	ends, n := f.Means == answer.CompletesOne, int(o.tags)
 	if ends {
@@ -86,7 +86,7 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	return &e
 }
 
-// runScriptStep carries out a client's statement at the tag of its substitute. o is the reply to the whole query.
+// runScriptStep runs a client's statement at the tag of the one sent instead (substitute). o is the query's reply.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.rec.phase != phaseLive {
 		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
@@ -100,7 +100,7 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 	return err
 }
 
-// matchesTag reports whether a command tag that begins with verb fits this step. "" means no tag.
+// matchesTag reports whether a command tag that begins with verb ("": no tag) fits this statement's plan.
 func (p *scriptStep) matchesTag(verb string) bool {
 	switch {
 	case p.err != nil: // the server should have failed

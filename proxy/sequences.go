@@ -118,8 +118,8 @@ func (s *session) releasePinned() {
 	s.dropBackend(reservoir.Pinned)
 }
 
-// acquireForSequences dials a separate backend for a session whose currval or lastval was refused. It counts as a
-// pin. If none is available, it returns nil, and the session continues to share backends.
+// acquireForSequences dials a separate backend for a session whose currval or lastval was refused. This counts as a
+// pin. If no pin or backend is available, it returns nil, and the session continues to share backends.
 func acquireForSequences(s *session) *reservoir.Conn {
 	if !s.sequences.WantsOwnBackend() || s.pin.IsPinned() || !s.srv.pins.Reserve() {
 		return nil
@@ -138,8 +138,8 @@ func acquireForSequences(s *session) *reservoir.Conn {
 	return conn
 }
 
-// canAskOwnership reports whether the server can be asked which sequence numbers the block has drawn: in a block, on a
-// backend that no writer goroutine uses.
+// canAskOwnership reports whether the server can be asked which sequence numbers the block has drawn. That needs a
+// block and a backend that no writer goroutine uses.
 func (s *session) canAskOwnership() bool {
 	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.sent.uplink == nil
 }
@@ -149,7 +149,7 @@ func (s *session) canAskOwnership() bool {
 const ownershipQueryName = "sluice_own"
 
 // provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current
-// text reads. It takes one round trip; if replies are pending the answer is false. The error goes to the client if a
+// text reads. It takes one round trip; if replies are pending it returns false. The error goes to the client if a
 // conflict or cancel has ended the block, and is otherwise a *lostError.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.request.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {

@@ -42,8 +42,8 @@ var ErrServerClosed = errors.New("proxy: server closed")
 const sweepEvery = time.Second
 
 // lastWordsWait limits how long a session that Sluice ends may write to a client that does not read. lastRequestWait
-// limits a cancel request to the server, which needs a separate connection. With these limits, and the time for the
-// backends' Terminates, a drain ends within a second of its limit.
+// limits the cancel request that Sluice sends to the server, on a separate connection. With these limits, and the
+// time for the backends' Terminates, a drain ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
@@ -59,7 +59,7 @@ type Server struct {
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers has the functions of features that sessions call at fixed points.
 	observers *observerTable
-	// watched means that a feature has an observer onAttached, which sessions call before each transaction. It stays set.
+	// watched means that sessions call the features' observers onAttached before each transaction. It stays set.
 	watched atomic.Bool
 	options *options.Rules // of Config.MaySet and Config.Users
 	metrics *metrics.Proxy
@@ -95,7 +95,7 @@ type Server struct {
 	keyGuesses *startup.GuessLimiter
 	cancelling chan struct{} // one element for each cancel request on its way to a server
 	ids        atomic.Uint64
-	// pins counts the pinned sessions (at most Config.MaxPins). clients is the number of sessions (at most
+	// pins counts sessions bound to their backend (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pins     *pin.Counter
 	clients  atomic.Int64
@@ -155,7 +155,8 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again. After an error the old users stay valid. Running sessions are not affected.
+// ReloadUsers reads the users file again. After an error the old users stay valid. It does not affect running
+// sessions.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
@@ -209,7 +210,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 // answer. Waiting is the number of sessions in the queue for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
-	// Came is the number of all sessions since the start of the process.
+	// Came is the number of sessions since the process began, ended ones included.
 	Came uint64
 	// Gate is the state of the gate, where transactions wait for others that want the same rows.
 	Gate retry.GateStats
@@ -243,14 +244,13 @@ func (srv *Server) Stats() Stats {
 // Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until
 // ctx ends. After that it ends their sessions (Close) and returns ctx's error.
 //
-// Shutdown sets the flag draining before it wakes sessions: a session whose read ends looks for a reason there. A
-// session in a turn ignores the wake-up and looks at the flag before it awaits its client next. A replay that waits
-// fails.
+// Shutdown sets the flag draining before it wakes sessions: a session whose read ends looks for that flag. A session
+// in a turn ignores the wake-up and looks at the flag before it awaits its client next. A replay that waits fails.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
 	srv.eachSession((*session).wake)
-	// In any case await sessions, cancel requests and startups, so that nothing of the Server runs afterwards.
+	// Await sessions, cancel requests and startups in any case, so that nothing of the Server runs after Shutdown.
 	done := make(chan struct{})
 	go func() {
 		srv.running.Wait()
@@ -332,8 +332,8 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session while it reads or waits, also without a goroutine (parked). Any goroutine may call it.
-// Cut stores the reason first, since the session looks for one when a deadline ends its read.
+// interrupt ends the session while it reads or waits, even if it is parked (without a goroutine). Any goroutine may
+// call it. waits.Cut stores the reason first, since the session looks for one when a deadline ends its read.
 func (s *session) interrupt() {
 	s.waits.Cut()
 	s.wake()
@@ -346,10 +346,10 @@ func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAliv
 // clients. One goroutine for all sessions costs a query nothing; a deadline per query would cost two timer
 // operations.
 //
-// A session's tick is odd while the session waits, and each wait has another value. An odd tick that is unchanged after
-// a period means that the wait has lasted all of it. For a session that waits for a backend, CheckInLine checks the
-// client. A session that reads its backend checks all its reasons when it is woken. So a timeout, a cancel or the
-// end of hold_time whose deadline was overwritten is at most two periods late.
+// A session's tick (count of its waits) is odd while the session waits, and differs for each wait. An odd tick that
+// is unchanged after a period means that the wait has lasted all of it. For a session that waits for a backend,
+// CheckInLine checks the client. A session that reads its backend checks all its reasons when it is woken. So a
+// timeout, a cancel or the end of hold_time whose deadline was overwritten is at most two periods late.
 func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

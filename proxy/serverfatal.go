@@ -32,7 +32,7 @@ func (f *serverFatalError) Error() string {
 	return fmt.Sprintf("server said %s: %s", f.code, f.message)
 }
 
-// withServerReason returns told, a client's error for a lost backend, with the server's last error in its DETAIL.
+// withServerReason returns told, the client's error for a lost backend, with the server's last error in the DETAIL.
 func (e *lostError) withServerReason(told *wire.Error) *wire.Error {
 	said, ok := errors.AsType[*serverFatalError](e.err)
 	if !ok || told == nil || !strings.HasPrefix(told.Code, "08") {

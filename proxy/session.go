@@ -25,8 +25,8 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// A session is one client's connection. This file is its loop: await the client, take a turn (exchange.go), until the
-// session ends (sessionend.go).
+// A session is one client's connection. This file is its loop: it awaits the client and runs a turn (exchange.go),
+// until the session ends (sessionend.go).
 //
 // An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, sendRefusal sends the
 // error to the client, and the session goes on. For a Fatal error, end sends the error and the session ends. For a
@@ -79,7 +79,7 @@ type session struct {
 	optedOut bool // the client, or its user's configuration, turns replay off
 	// broken means that the session has panicked, so that the state of its backend is unknown.
 	broken bool
-	// guest means that the session runs on a goroutine from the pool for new connections, until it first gives that up.
+	// guest means that the session still runs on a goroutine from the pool for new connections.
 	guest bool
 	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without a
 	// limit. The sweeper reads this flag.
@@ -101,7 +101,7 @@ type link struct {
 	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
 	withheld         retry.HeldOutput
 	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
-	// deliveries counts the times at which Sluice had sent the client all output.
+	// deliveries counts how often Sluice has sent the client all its output so far.
 	deliveries uint64
 }
 
@@ -134,7 +134,7 @@ var processStart = time.Now()
 // age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
-// blockState has the client's choices for its transactions: commits in parts, and options.
+// blockState has the client's choices for its transactions: commits in parts of those with DDL, and options.
 type blockState struct {
 	parts   *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
 	options options.Client // options.go
@@ -172,7 +172,7 @@ func (s *session) applyEvent(e sessionEvent) error {
 }
 
 // txStatus returns the transaction status of a ReadyForQuery that Sluice would send now: 'I', 'T' or 'E'. If the
-// session has a backend, the result is the status of the server's last ReadyForQuery, before the current group.
+// session has a backend, it is the status of the server's last ReadyForQuery.
 func (p *pairing) txStatus() byte {
 	switch p.state {
 	case begun:
@@ -228,8 +228,8 @@ func (s *session) serve() error {
 // backend that broke.
 //
 // A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
-// request to park. After the read ends, the clock and the flags show the purpose. If there is none, the read goes
-// on, or the session is parked (left without a goroutine). Other goroutines set a flag before the deadline, and
+// request to park. After the read ends, the clock and the flags show which purpose applies. If none does, the read
+// goes on, or the session is parked (left without a goroutine). Other goroutines set a flag before the deadline, and
 // awaitClient checks the flags after it sets a deadline. So it never misses a flag.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
@@ -268,8 +268,8 @@ func (s *session) awaitClient() error {
 	}
 }
 
-// silenceDeadline returns when a silent client's session ends (idle limit), or gives its goroutine up (errLingers: a
-// guest in its first turns). A zero end means no limit.
+// silenceDeadline returns when a silent client's session ends (idle limit), or gives its pooled goroutine up in its
+// first turns (expired is errLingers). A zero end means no limit.
 func (s *session) silenceDeadline() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
 	if limit > 0 {
@@ -298,9 +298,9 @@ func (s *session) reasonToEnd() error {
 	return nil
 }
 
-// idleLimit returns how long the client may be silent now (0: for ever) and the error after that time. In a transaction
-// the shorter of the configured and the client's own limit applies. The server enforces the client's own limit, unless
-// Sluice enforces that setting.
+// idleLimit returns how long the client may be silent now (0: for ever) and the error when that limit is over. In a
+// transaction the shorter of the configured and the client's own limit applies. The server enforces the client's own
+// limit, unless Sluice enforces that setting.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:

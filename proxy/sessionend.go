@@ -118,8 +118,8 @@ func (l *link) isOrderlyEnd(cause error) bool {
 	return cause == errTerminated || closed && l.state == idle && l.client.Buffered() == 0
 }
 
-// logStart logs the start of a session, and logEnd its end, as log.sessions says. The values are built only for lines
-// that are written, since building them costs more than all reads and writes of a startup.
+// logStart logs the start of a session, and logEnd its end, as the option log.sessions says. They build values only
+// for lines that are written, since building them costs more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.clientLogAttrs()...)

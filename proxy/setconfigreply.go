@@ -12,11 +12,11 @@ import (
 )
 
 // The server gets SELECT set_config(...) as a SET (rewrite.Statement.SetConfigColumns). The client gets a row and its
-// description instead of the tag. If Sluice enforces the setting, it answers the statement itself, as for a SET.
+// description instead of the tag. If Sluice enforces the setting, Sluice itself answers, as for a SET.
 //
 // Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
-// (settings.SetConfigResult), because a SET returns no value. A value that Sluice cannot show for certain is refused
-// before anything is sent. A value that a server would refuse gets PostgreSQL's error.
+// (settings.SetConfigResult), because a SET returns no value. If Sluice does not know how to show a value, it refuses
+// the statement before it sends anything. A value that a server would refuse gets PostgreSQL's error.
 //
 // Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
 // error of the server. In a simple Query it is a scriptStep (script.go), even as the only statement. In the extended
@@ -79,7 +79,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	return nil
 }
 
-// withRowLimit records the row limit of the Execute of a set_config, and returns d, which may be nil.
+// withRowLimit records rows, the row limit of the Execute of a set_config, in d. It returns d, which may be nil.
 func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
@@ -105,8 +105,8 @@ func (o *pendingReply) asSetConfigReply() *setConfigReply {
 	return d
 }
 
-// handleFrame replaces the last frame of the server's answer to a set_config sent as a SET. It hides the warning of a
-// SET LOCAL outside a block.
+// handleFrame replaces the last frame of the server's answer to a set_config sent as a SET. It also hides the warning
+// of a SET LOCAL outside a block.
 func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case f.Means == answer.Describes, f.Means == answer.Completes:
@@ -172,8 +172,8 @@ func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 	return s.queueReply(result.DescribeConfig(st))
 }
 
-// isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. The client sent a
-// set_config, for which PostgreSQL gives no warning. Its value ends with the statement too.
+// isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. Sluice hides it after a
+// set_config, since PostgreSQL gives no warning for set_config outside a block.
 func isSetLocalWarning(frame []byte) bool {
 	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
 }

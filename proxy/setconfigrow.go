@@ -18,10 +18,10 @@ import (
 // The value of a parameter is known at the Bind, and its type is text. At the Bind the statement becomes one with
 // constants and its own plan. Sluice answers its Parse and Describe.
 //
-// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is
-// a silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend
-// gets them. A rollback undoes them. All values are checked before one is set, by the table of displayed values
-// (settings.SetConfigResult). Sluice refuses others, as for a single set_config.
+// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is a
+// silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend
+// gets them. A rollback undoes them. Sluice first checks all values by the table of displayed values
+// (settings.SetConfigResult), and refuses values not in it, as for a single set_config.
 
 // runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
 // the turn have been sent, the result is false, and the server refuses the statement. Roles, and settings that no
@@ -73,7 +73,7 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 }
 
 // setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside
-// a block it does not send a value for the transaction, which lasts until the Sync: no other statement may follow.
+// a block, a value for the transaction is not sent: that transaction ends at the Sync, and no statement may follow.
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():

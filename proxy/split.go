@@ -16,7 +16,7 @@ import (
 // rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query they are one
 // text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
-// sentPlan returns the plan of the text that the pending reply o answers, and the two-query form if that was sent.
+// sentPlan returns the plan of the text that o answers, and the form of two queries (split.go) if Sluice sent that.
 // If o answers no text, the results are nil.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
@@ -116,7 +116,7 @@ func (o *pendingReply) isLockReply() bool {
 }
 
 // handleFrame hides the locking query's frames up to its tag. A tag other than SELECT, or a second tag before the
-// client's rows, means that the stream is out of step.
+// client's rows, means that the backend's stream cannot be trusted.
 func (l *lockReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case l.over && (l.described || f.Type != wire.CommandComplete):

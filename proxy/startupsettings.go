@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets any
-// answer. So an invalid setting is refused at the startup, as by the server itself. Values that every server accepts,
-// or that a server has accepted recently, are not tried.
+// This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets
+// any answer. So Sluice refuses an invalid setting at the startup, as the server does. Values that every server
+// accepts, or that a server has accepted recently, are not tried.
 
 // acceptedAge is the time for which a server's acceptance of a startup setting's value is valid.
 const acceptedAge = 10 * time.Minute
 
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
 // parameters that the server reports with these settings. It tries each setting of opening.CheckedOnly separately,
-// and adds nothing for it. The caller sends an error to the client.
+// and adds nothing to shown for it. The caller sends an error to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	for _, name := range opening.CheckedOnly() {
 		value, is := doubts[name]
@@ -40,8 +40,8 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 }
 
 // trySettings tries settings on a server, and runs local, SQL that leaves no state. It adds to shown the parameters
-// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings,
-// since the client must get the parameters. Without a backend, an older acceptance is enough.
+// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings, since
+// the client must get the parameters. If no backend is available, it is enough that a server accepted them earlier.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
 	sql := srv.settings.AllSQL(of) + local
@@ -105,7 +105,7 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 	return nil, nil, err
 }
 
-// applyToIdleBackend applies settings to an unused backend, and runs the SQL local in the same request. ctx ends it.
+// applyToIdleBackend applies settings to an unused backend and runs the SQL local in one request, which ctx may end.
 func (srv *Server) applyToIdleBackend(ctx context.Context, b *backend, of *settings.Values, local string) (refusal []byte, err error) {
 	change := b.settings.ChangeTo(of, false)
 	sql := change.SQL + local

@@ -44,8 +44,7 @@ func (c *storedCursors) dropAll() {
 func dropStoredCursors(s *session) { s.stored.dropAll() }
 
 // endStoredCursors retains the stored cursors that a transaction declared if the transaction has committed, and
-// removes them otherwise. It runs at the COMMIT's tag, so that a later failure in the Sync group does not remove
-// them.
+// removes them otherwise. It runs at the COMMIT's tag, so that a later failure before the Sync does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	for name, x := range s.stored.byName {
 		if !x.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock) {
@@ -54,9 +53,9 @@ func endStoredCursors(s *session, committed bool) {
 	}
 }
 
-// runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; rows come in
-// formats. A returned error goes to the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL,
-// a failed or rolled back block does not move the cursor back, and a failed FETCH makes it unusable.
+// runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; formats are the
+// rows'. A returned error goes to the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL,
+// a failed or rolled back block does not move the cursor back, and a failed FETCH makes the cursor unusable.
 func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	x, err := s.findStoredCursor(c.Name)
 	if x == nil || err != nil {
@@ -129,8 +128,8 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets
-// the frames at once. If Sluice withheld them, a replay would drop them, and the cursor would not move back.
+// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets the
+// frames at once. A replay would drop withheld frames, although the cursor has moved.
 func (s *session) sendStoredFrames(frames ...[]byte) error {
 	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err
@@ -203,7 +202,8 @@ func (s *session) executeStoredCursor(name string, frame []byte) error {
 	return s.sendStoredFrames(rows, end)
 }
 
-// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved; the client may use text.
+// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved: the client may ask for
+// text.
 var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
 	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
 	Hint:   "Ask for the text format, or cast the column."}

@@ -21,11 +21,11 @@ import (
 // end, and passes the answer to the stored cursor instead of the client. The frames are in the log. A replay starts the
 // cursor again, and its rows may differ, because no client has seen them.
 //
-// Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a group of several
-// statements, DECLARE opens a portal. The rows that were not fetched are stored before the COMMIT (storeBeforeCommit)
-// or before the end of the group (storeBeforeGroupEnd). As in PostgreSQL, if that fails, the transaction is rolled back
-// and the client gets the query's error for its COMMIT (rollBackFailedCommit). A SCROLL cursor is stored at DECLARE,
-// because a portal does not move back.
+// Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a Sync group of several
+// statements, DECLARE opens a portal. Sluice stores the rows that were not fetched before the COMMIT
+// (storeBeforeCommit) or before the end of the group (storeBeforeGroupEnd). As in PostgreSQL, if that fails, the
+// transaction is rolled back and the client gets the query's error for its COMMIT (rollBackFailedCommit). A SCROLL
+// cursor is stored at DECLARE, because a portal does not move back.
 //
 // A stored cursor is pending until its transaction, with all parts, has committed. A rollback removes it
 // (endStoredCursors), and so does the Sync of a failed group. A FETCH from a pending cursor forbids a replay of the
@@ -53,7 +53,7 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 }
 
 // storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal.
-// Later FETCHes read from memory. The client gets an error. After nil it is stored, or the turn skips frames.
+// Later FETCHes read from memory. An error is the client's. After nil the cursor is stored, or the turn skips frames.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)

@@ -11,9 +11,9 @@ import (
 // backend's statement has a name of Sluice, and all clients of the backend share the statement. templateFor finds
 // templates. parseOnBackend and prepareOnBackend send a Parse.
 
-// templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
-// text that the server would parse differently gets a separate template. The session caches its last template, because
-// drivers prepare the same text repeatedly. A returned error goes to the client, or ends the session.
+// templateFor returns the shared template of a text under the current settings, in the form that the server gets now.
+// A text that the server parses differently than Sluice gets its own template. The session caches its last template,
+// because drivers prepare the same text repeatedly. A returned error goes to the client, or ends the session.
 func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 	return t.CurrentForm(), nil
 }
 
-// templateFromCache returns the template of a text from the cache. names is the number (ID) of the relation names of
-// its plan. If the cache has none, or if the schema must be loaded first, it returns nil.
+// templateFromCache returns the template of a text from the cache. names is the ID of the name resolver of its plan.
+// If the cache has no template, or Sluice must load the schema first, the result is nil.
 func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrite.Plan) *statement.Template {
 	parsing := s.parsingKey()
 	t := s.lastTemplate

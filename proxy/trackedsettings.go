@@ -9,8 +9,8 @@ import (
 
 // This file records how a client's statements change settings, from a statement's tag to its transaction's end.
 
-// recordSettings records what a successful statement did to the session's settings and to those staged by its
-// transaction. If Sluice does not know the statement, the command tag decides.
+// recordSettings records what a successful statement did to the session's settings and to those that its transaction
+// has staged. If Sluice does not know the statement, the command tag decides.
 func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":

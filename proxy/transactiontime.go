@@ -21,19 +21,19 @@ import (
 // So Sluice writes the client's time into the SQL wherever the replay would show another. An INSERT with columns that
 // default to now() gets the value that the client has seen (values.FirstRunValues), in the replay and in later
 // statements. A statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads
-// the clock, the answers differ and the replay is refused. After a ROLLBACK TO that has preserved the time, a statement
-// that reads the clock in another way is refused.
+// the clock, the answers differ and Sluice refuses the replay. After a ROLLBACK TO that has preserved now(), Sluice
+// refuses a statement that reads the clock in another way.
 //
 // If no answer has the time itself, Sluice may have queried it (querytime.go).
 //
-// In a multi-statement query each statement gets the time by itself, and each answer is recorded by itself
-// (recorded.Answer).
+// In a multi-statement query Sluice writes the time into each statement and records its answer (recorded.Answer).
 //
-// Two columns have the same value if they have the same type and default (schema.Column.Time), under the same settings
-// for times. From a column with the time itself the server derives the values of all others by their defaults (txtime).
+// Two columns have the same value if they have the same type and default (schema.Column.Time), under the same
+// settings for times. From a column with now() itself the server computes the values of all other columns by their
+// defaults (txtime).
 
 // collectTxTime collects the transaction time that the client got in the transaction, also in parts that ROLLBACK TO
-// discarded. tells is false if the client got none. It drops values that contradict each other.
+// discarded. tells is false if the client got no such time. collectTxTime drops values that contradict each other.
 func (r *recorder) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
 	asked := r.tx.asked.instant
@@ -122,8 +122,8 @@ func (s *session) refuseClockRead() error {
 	return s.fixedTxTime().Refusal()
 }
 
-// fixedTxTime returns the earlier time that the next statement must show: that before a ROLLBACK TO, or that of a
-// committed part. nil means the server's own time. In a failed block no statement reads the clock.
+// fixedTxTime returns the earlier now() that the next statement must repeat: from before a ROLLBACK TO, or from a
+// committed part of the transaction. nil means the server's own time. In a failed block no statement reads the clock.
 func (s *session) fixedTxTime() *txtime.Time {
 	if s.tx.earlierTime == nil && s.t.nested.timed == nil || s.t.hasFirstTxEnded() {
 		return nil

@@ -22,8 +22,8 @@ import (
 // This file has the state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery.
 // Only the session's goroutine uses a turn. While that goroutine waits, a check of the client may use the turn too.
 
-// turn is the state of one turn, pooled. Its parts are values, so that one assignment resets all. Fields that live and
-// end together are one part.
+// turn is the state of one turn, pooled. Its structs are values, so that one assignment resets all. Fields that are
+// reset together are in one struct.
 type turn struct {
 	owed    pendingQueue
 	up      wire.Batch             // to the backend
@@ -43,7 +43,7 @@ type turn struct {
 	attempt  replayAttempt  // a replay of the transaction (replay.go)
 	nested   nestedTurn     // how a nested turn differs (nested.go)
 
-	// clock has the statement timeout and the end of hold_time.
+	// clock has the deadlines of the statement timeout and of hold_time.
 	clock interrupt.Clock
 	// abandonedConn is a backend's connection that the session dropped while a statement was running, or nil. Sluice
 	// cancels that statement after the client has its error, so that the client does not wait for the cancel.
@@ -78,7 +78,7 @@ type clientRequest struct {
 	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
 	sequenceText string
 	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice itself answered a
-	// statement. executes is the number of statements that were sent in autocommit.
+	// statement. executes is the number of statements that were sent outside a block.
 	executed, ranLocal bool
 	executes           int
 	// call is the portal that Sluice itself executes, or nil for a simple Query.
@@ -92,8 +92,8 @@ type clientRequest struct {
 	last *wire.Error
 	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
-	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It stops a DELETE
-	// that runs in batches.
+	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It later stops
+	// a DELETE that runs in batches.
 	pendingCancel *wire.Error
 	// script is a multi-statement query of which Sluice itself answers some statements. stateBeforeScript is a copy of
 	// the session's state before that query.
@@ -129,7 +129,7 @@ type serverProgress struct {
 // when the session drops the backend.
 type partialFrames struct {
 	// rest is how many bytes of a large frame the backend still has to send. restSwallow means that the client must not
-	// get these bytes. restUncounted means that it is an error or notice, which the digest omits.
+	// get these bytes. restUncounted means that the frame is an error or notice, which the log's digest omits.
 	rest                       int
 	restSwallow, restUncounted bool
 	// restInto is the stored cursor that takes the rest of a large frame, or nil.
@@ -181,7 +181,7 @@ type parseSettings struct {
 	rereads bool
 	// changes records how the turn's statements have changed the parsing of SQL.
 	changes serversettings.TurnParsing
-	// movesNames means that a statement may have changed which tables names mean.
+	// movesNames means that a statement may have changed to which tables names refer.
 	movesNames bool
 }
 

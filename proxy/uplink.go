@@ -110,7 +110,7 @@ func (s *session) forwardBytes(n int) error {
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend that has got a part of a frame accepts only the rest. If the turn ends before, settleTurn drops it.
+		// A backend with a part of a frame accepts only the rest. If the turn ends first, settleTurn drops the backend.
 		s.t.partial.midFrame = k < n
 		if s.t.rec.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
@@ -194,7 +194,7 @@ func (l *link) finishDiscard(n int, err error) error {
 }
 
 // addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
-// so that pending replies, backend and log do not change. After large additions, callers use flushIfFull.
+// so pending replies, backend and log do not change. After large additions, callers use flushIfFull.
 func (t *turn) addToBatch(b []byte) {
 	t.up.Add(b)
 	t.touched = true
@@ -333,9 +333,9 @@ func (s *session) awaitWriter() error {
 	}
 }
 
-// finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After patience
-// it ends the write. whole reports that the batch was written completely. If no writer is busy it returns at once. The
-// session must have a backend.
+// finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After the
+// time patience it ends the write. whole reports that the batch was written completely. If no writer is busy it
+// returns at once. The session must have a backend.
 func (p *pairing) finishBackendWrite(patience time.Duration) (whole bool) {
 	if p.t == nil || p.t.sent.uplink == nil || !p.t.sent.uplink.busy {
 		return true

@@ -24,8 +24,8 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 }
 
 // bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL
-// would do so at the client's frame, a Parse or an Execute, which it does not get because Sluice answers it. If all
-// written rows are visible, bumpCommandCounter sends nothing.
+// would make them visible at the client's Parse or Execute, which Sluice answers without PostgreSQL. If all written
+// rows are visible, bumpCommandCounter sends nothing.
 func (p *pairing) bumpCommandCounter() {
 	if p.t.unseen && p.state == busy {
 		p.t.rec.logFrame(emptyParseType, logEntry{}, nil)

@@ -110,8 +110,8 @@ func noReplayReason(err error) retry.RefusalReason {
 }
 
 // checkClientWaits returns why the client no longer waits for the turn, or nil. After a client's Terminate, as in
-// PostgreSQL, its last statements still run, but Sluice does not replay them. A drain ends a replay too, since the
-// client gets the first error and can retry elsewhere.
+// PostgreSQL, the client's last statements still run, but Sluice does not replay them. A drain ends a replay too,
+// since the client can retry elsewhere after the first error.
 func (s *session) checkClientWaits() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {

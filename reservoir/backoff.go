@@ -40,8 +40,8 @@ func (b *dialBackoff) nextDialTime(waited bool) time.Time {
 	return b.until
 }
 
-// recordFailure records the failure of a dial that began in a generation. It returns the pause before the next dial.
-// news is false if another dial of the same generation has failed before: then this failure changes no pause.
+// recordFailure records a failed dial that began in generation, the time between two failures that set pauses. It
+// returns the pause before the next dial. If generation has ended, news is false and no pause is set.
 func (b *dialBackoff) recordFailure(generation int, now time.Time, quota bool) (pause time.Duration, news bool) {
 	if b.last = now; b.count == 0 {
 		b.since = now
@@ -68,7 +68,7 @@ func (b *dialBackoff) recordFailure(generation int, now time.Time, quota bool) (
 	return pause, true
 }
 
-// recordSuccess records a successful dial. recordSuccess reports whether the success ends a time of failures.
+// recordSuccess records a successful dial, and reports whether the success ends a period of failed dials.
 func (b *dialBackoff) recordSuccess(generation int) (recovered bool) {
 	b.count = 0
 	if generation != b.generation || b.failures == 0 {

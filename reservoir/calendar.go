@@ -2,8 +2,8 @@ package reservoir
 
 import "time"
 
-// retireMargin is the time between a backend's planned retirement and its guard window. The margin covers the scans
-// that replace all backends by tenths, and two more scans for late ones.
+// retireMargin is the time between a backend's planned retirement and its guard window. In that time, replacedPart
+// scans replace all backends by tenths, and two more scans replace late ones.
 const retireMargin = (replacedPart + 2) * scanEvery
 
 // retirementCalendar spreads the retirements of backends. So backends that were dialled together are not replaced
@@ -18,7 +18,7 @@ func newRetirementCalendar(width time.Duration) retirementCalendar {
 	return retirementCalendar{width: width, taken: make(map[int64]struct{})}
 }
 
-// bookHour assigns the latest free hour (a slot of the retirement calendar) that is not after the given time.
+// bookHour assigns the latest free hour (interval of the retirement calendar) that is not after latest.
 // Config.Validate ensures that there are as many earlier hours as backends.
 func (c *retirementCalendar) bookHour(latest time.Duration) (hour int64) {
 	hour = int64(latest / c.width)

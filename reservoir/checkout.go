@@ -113,9 +113,9 @@ func (r *Reservoir) acquire(ctx context.Context, ahead bool) (*Conn, error) {
 }
 
 // DialDedicated dials a backend for one session, with that session's startup parameters, on the caller's goroutine.
-// DialDedicated waits for a slot, for the rate limit, and for the end of a pause after a refusal by quota. If there is
-// no room, a ready backend is closed. After Config.CheckoutWait, DialDedicated returns a *NoBackendError, otherwise the
-// dial's own error. Release closes a dedicated backend.
+// It first waits for a slot, for the end of a pause after a refusal by quota, and for the rate limit. If no slot is
+// free, it closes a ready backend. If the waits exceed Config.CheckoutWait, it returns a *NoBackendError. If the dial
+// fails, it returns the dial's error. Release closes a dedicated backend.
 func (r *Reservoir) DialDedicated(ctx context.Context, s Startup) (*Conn, error) {
 	began := time.Now()
 	if err := r.claimSlot(ctx, began); err != nil {
@@ -222,7 +222,7 @@ func (r *Reservoir) recordQuotaRefusal(generation int, err error) {
 	}
 }
 
-// claimSlot waits for a free slot, takes it for a dedicated backend, and counts it as a dial in progress.
+// claimSlot waits for a free slot, takes it for a dedicated backend, and counts a dial as in progress.
 func (r *Reservoir) claimSlot(ctx context.Context, began time.Time) error {
 	r.mu.Lock()
 	if r.closed {

@@ -38,7 +38,7 @@ const (
 	// trickleEvery is the time between two dials when Config.LowWatermark is reached.
 	trickleEvery = time.Second
 	// replacedPart is a divisor. At most MaxOpen/replacedPart backends may be missing at once because they are being
-	// replaced.
+	// replaced by new ones.
 	replacedPart = 10
 )
 
@@ -46,7 +46,7 @@ const (
 // covers one scan and the Terminate message.
 const LeastGuard = scanEvery + terminateWait
 
-// Config is the configuration of a Reservoir.
+// Config holds the settings of a Reservoir: how many backends it opens, how fast, and for how long.
 type Config struct {
 	// MaxOpen bounds the number of all backends: in use, ready, being dialled and being closed.
 	MaxOpen int
@@ -74,15 +74,15 @@ type Config struct {
 	RateLimit  int
 	BurstLimit int
 
-	// Lease admits every dial. With a nil Lease, this process shares no limit with other processes. When the Lease
-	// paces dials, RateLimit does not apply.
+	// Lease gives the permit that every dial needs. With a nil Lease, this process shares no limit with other processes.
+	// When the Lease paces dials, RateLimit does not apply.
 	Lease Lease
 	// Precheck, if not nil, is called after a dial that failed before it used the network. The next dial waits until
 	// Precheck succeeds. An error of Precheck is a *DialError.
 	Precheck func(context.Context) error
 }
 
-// Defaults returns the default configuration of a Reservoir.
+// Defaults returns the Config of a Reservoir with every setting at its default.
 func Defaults() Config {
 	return Config{
 		MaxOpen:            DefaultMaxOpen,
@@ -129,7 +129,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// maxMissing returns how many backends may be missing at once because they are being replaced.
+// maxMissing returns how many backends may be missing at once because new ones are to replace them.
 func (c Config) maxMissing() int { return max(1, c.MaxOpen/replacedPart) }
 
 // retireInterval returns the least time between two retirements of backends. The interval follows the rate of dials. No

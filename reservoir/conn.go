@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/lease"
 )
 
-// CloseReason says why a backend was closed. The constants below are all values of a CloseReason.
+// CloseReason says why the reservoir closed a backend. The constants below are all values of a CloseReason.
 type CloseReason string
 
 const (
@@ -22,7 +22,7 @@ const (
 	Broken CloseReason = "broken"
 	// PeekFailed means that the borrower found the backend dead before its first use.
 	PeekFailed CloseReason = "peek_failed"
-	// Pinned means that the backend carries the state of a session that has ended.
+	// Pinned means that the backend still has state of a session that has ended.
 	Pinned CloseReason = "pinned"
 	// Dedicated means that the session of a dedicated backend has ended.
 	Dedicated CloseReason = "dedicated"
@@ -39,7 +39,7 @@ const (
 	Shutdown CloseReason = "shutdown"
 	// Surplus means that the backend was closed to make room for a dedicated backend.
 	Surplus CloseReason = "surplus"
-	// Unleased means that another sidecar has a claim to the backend's slot, or that the lease runs out.
+	// Unleased means that another sidecar has a claim to the backend's slot, or that the lease is about to run out.
 	Unleased CloseReason = "unleased"
 	// Revoked means that the backend's slot was lost, and that its socket was closed during a loan.
 	Revoked CloseReason = "revoked"
@@ -139,7 +139,7 @@ func (c *Conn) closeSocket() {
 	socket.Close() // its borrower sees the error
 }
 
-// setCloseDeadline sets the socket's deadline to wait from now, which bounds terminate and any concurrent read.
+// setCloseDeadline sets the socket's deadline to now plus wait. The deadline bounds terminate and a concurrent read.
 func (c *Conn) setCloseDeadline(wait time.Duration) {
 	_ = c.Net.SetDeadline(time.Now().Add(wait)) // a closed connection needs no bound
 }

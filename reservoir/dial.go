@@ -217,7 +217,7 @@ func (a *dialAttempt) resolveAndConnect(ctx context.Context, network, address st
 	a.step = StepTCP
 	var errs []error
 	for i, ip := range addresses {
-		// Each address gets an equal part of the remaining time.
+		// Each address gets an equal part of the time that remains for the dial.
 		deadline, _ := ctx.Deadline()
 		dialer := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: -1, KeepAliveConfig: KeepAliveSettings(a.dialer.cfg.KeepAlive)}
 		// The dial sets no option for TCP_NODELAY, because Go sets it by default.
@@ -232,8 +232,8 @@ func (a *dialAttempt) resolveAndConnect(ctx context.Context, network, address st
 	return nil, errors.Join(errs...)
 }
 
-// handshake performs the TLS handshake before pgconn's first write, because pgconn would report a failed handshake as a
-// failed write. handshake must return conn.
+// handshake performs the TLS handshake before pgconn's first write, because pgconn would report a failed handshake as
+// a failed write. As pgconn requires, handshake returns conn.
 func (a *dialAttempt) handshake(ctx context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		if a.err = secured.HandshakeContext(ctx); a.err != nil {

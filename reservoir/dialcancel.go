@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// These codes are sent in place of the protocol version of a startup message (PostgreSQL, "Message Formats").
+// These codes take the place of the protocol version in a startup message (PostgreSQL, "Message Formats").
 const (
 	sslRequest    = 80877103
 	cancelRequest = 80877102

@@ -212,7 +212,7 @@ func (r *Reservoir) scheduleRetirementLocked(c *Conn, end time.Duration) {
 	c.retireAt = r.calendar.hourStart(c.hour)
 }
 
-// checkInitialFillLocked sets filled once the initial fill has opened enough backends, or after InitialFillTimeout.
+// checkInitialFillLocked sets filled once enough backends are in use or ready, or after InitialFillTimeout.
 func (r *Reservoir) checkInitialFillLocked(now time.Duration) {
 	goal := min(r.cfg.LowWatermark, r.cfg.TargetReady)
 	switch {
@@ -251,8 +251,8 @@ const (
 	rateExceeded       = "53400"
 )
 
-// quotaRefusal returns the quota because of which the cluster refused a dial. The result is false if err has another
-// cause.
+// quotaRefusal returns the quota because of which the cluster refused a dial. If err has another cause, quotaRefusal
+// returns false.
 func quotaRefusal(err error) (lease.ConnQuota, bool) {
 	e, ok := errors.AsType[*DialError](err)
 	switch {

@@ -23,8 +23,8 @@ func (r *Reservoir) NewWaitPlace() *WaitPlace {
 // Acquire lends a backend like Reservoir.Acquire; EndWait ends its wait. Acquire is called once for a WaitPlace.
 func (p *WaitPlace) Acquire() (*Conn, error) { return p.r.waitInLine(p, false) }
 
-// EndWait makes the wait in Acquire end with the error why, also if Acquire has not been called yet. After the end
-// of the wait, EndWait does nothing. Any goroutine may call EndWait before Recycle.
+// EndWait makes the wait in Acquire end with the error why, also if Acquire is called later. After the end of the
+// wait, EndWait does nothing. Any goroutine may call EndWait before Recycle.
 func (p *WaitPlace) EndWait(why error) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *WaitPlace) Recycle() {
 	p.r.places.Put(p)
 }
 
-// waitInLine waits at p for a backend; ahead puts p first. If a backend is ready, waitInLine returns it at once.
+// waitInLine returns a ready backend, or waits for one at place p of the line. If ahead is set, p goes first.
 func (r *Reservoir) waitInLine(p *WaitPlace, ahead bool) (*Conn, error) {
 	r.mu.Lock()
 	c := r.lendLocked()

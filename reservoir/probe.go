@@ -103,8 +103,8 @@ func (r *Reservoir) probeConns(ctx context.Context, asked []*Conn) {
 	asking.Wait()
 }
 
-// recordAnswerLocked records that a backend answered at a time. The time to its next probe varies by half an interval,
-// so that the probes of many sidecars spread.
+// recordAnswerLocked records that a backend answered at the time at. The time to its next probe varies by half an
+// interval, so that many sidecars do not probe at once.
 func (r *Reservoir) recordAnswerLocked(c *Conn, at time.Duration) {
 	c.provenAt = at
 	r.provenAt = max(r.provenAt, at)

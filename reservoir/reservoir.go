@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 )
 
-// ErrClosed is returned to borrowers after Run has begun to end.
+// ErrClosed is the error that borrowers get after Run has begun to end.
 var ErrClosed = errors.New("reservoir: closed")
 
 // Startup holds the startup parameters of a dedicated backend, without the user.
@@ -76,7 +76,7 @@ type Reservoir struct {
 	stats      checkoutCounts
 }
 
-// checkoutCounts holds counters of checkouts for metrics.
+// checkoutCounts holds the counters of checkouts (requests for a backend) for metrics.
 type checkoutCounts struct{ checkouts, immediate, empty uint64 }
 
 // New returns a Reservoir that opens backends with the function dial. m may be nil.
@@ -116,7 +116,7 @@ func (r *Reservoir) Run(ctx context.Context) error {
 	return nil
 }
 
-// Stats is a snapshot of a Reservoir.
+// Stats is a snapshot of a Reservoir: its numbers of backends and checkouts, and its state.
 type Stats struct {
 	Ready, InUse, Dialing, Closing int // their sum is at most MaxOpen
 	Waiting                        int

@@ -27,8 +27,8 @@ type Lease interface {
 // errThrottled is the error of a dial whose context ended during its wait for the local rate limit.
 var errThrottled = errors.New("waiting for rate")
 
-// admit waits for the permission to dial one backend. Every dial calls admit, before the dial is counted and with no
-// lock held. The permit must be released when the backend's socket is closed or was never opened.
+// admit waits for the permission to dial one backend. Every dial calls admit, before it is counted and with no lock
+// held. The caller releases the permit when the backend's socket is closed or was never opened.
 func (r *Reservoir) admit(ctx context.Context, wanted int) (*lease.Permit, error) {
 	for {
 		r.admitting.Add(1)
@@ -103,7 +103,7 @@ func (r *Reservoir) closeLentLocked(n int) {
 }
 
 // postponeRetirementLocked postpones the retirement of a backend, if the lease wants that and the server's own age
-// limit is far. The new times are random, so that not all backends are replaced together afterwards.
+// limit is far. The new retirement time is random, so that not all backends are replaced together.
 // postponeRetirementLocked reads the lease only for a backend that is due.
 func (r *Reservoir) postponeRetirementLocked(c *Conn) bool {
 	if c.dedicated || r.shelf.horizon < c.retireAt || !r.lease.State().Postpone {

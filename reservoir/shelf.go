@@ -40,7 +40,7 @@ func (s *poolState) openCount() int { return s.heldCount() + s.dialing + s.closi
 // wantedCount returns how many backends should be in use or ready.
 func (s *poolState) wantedCount() int { return min(max(s.target, s.inUse+s.waiting), s.maxOpen) }
 
-// slotLimit returns how many backends may be open under the limits of the lease and of Config.MaxOpen.
+// slotLimit returns how many backends may be open within Config.MaxOpen and the slots of the lease.
 func (s *poolState) slotLimit() int {
 	if s.leased > 0 {
 		return min(s.leased, s.maxOpen)
@@ -55,8 +55,8 @@ func (s *poolState) missingDials() int {
 	return max(0, min(missing, room))
 }
 
-// markLent records the loan of a backend that was taken off the shelf. When the backend returns, shouldRetire
-// decides again whether to replace it.
+// markLent records the loan of a backend that was taken off the shelf. When the backend returns, shouldRetire decides
+// again whether to replace the backend.
 func (s *poolState) markLent(c *Conn) {
 	s.unmarkReplacing(c)
 	c.state = lent

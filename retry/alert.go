@@ -20,7 +20,7 @@ type ConflictAlert struct {
 func NewConflictAlert(threshold int) *ConflictAlert { return &ConflictAlert{threshold: threshold} }
 
 // RecordConflict counts a conflict, and returns the number of conflicts in the current minute. over is true only for
-// the conflict that passes the threshold. A minute begins with the first conflict after the last minute.
+// the conflict that exceeds the threshold. A minute begins with the first conflict after the last minute.
 func (a *ConflictAlert) RecordConflict(now time.Time) (n int, over bool) {
 	if a.threshold == 0 {
 		return 0, false

@@ -2,8 +2,8 @@ package retry
 
 import "time"
 
-// Attempts counts and paces the replays of one transaction. The zero value is ready for use. Each transaction needs its
-// own Attempts.
+// Attempts counts the replays of one transaction and determines the pauses between them. The zero value is ready for
+// use. Each transaction needs its own Attempts.
 type Attempts struct {
 	count  int
 	pauses int       // attempts with a pause, without the quick ones
@@ -24,8 +24,8 @@ func (a *Attempts) Deadline(p *Policy) time.Time {
 	return a.first.Add(p.MaxElapsed)
 }
 
-// StartRequest makes MaxElapsed count from now, at the first conflict of a client's request. The time in which the
-// client did not wait for an answer does not count. The counts of replays remain.
+// StartRequest sets the time from which MaxElapsed counts to now, the first conflict of a client's request. So time
+// in which the client awaited no answer does not count. The numbers of replays remain.
 func (a *Attempts) StartRequest(now time.Time) { a.first = now }
 
 // queueTimeoutFactor is a factor. A transaction without a conflict waits at the gate (the queue for contended rows) for
@@ -48,7 +48,7 @@ const (
 
 // NextDelay counts one more replay and returns the pause before it, or the RefusalReason Exhausted. random is in [0,
 // 1). The replay after the first loss of a backend has no pause, since no other transaction caused it. A replay that
-// sends a statement in another form has no pause either.
+// sends a differently rewritten statement has no pause either.
 //
 // A schema conflict has renewed the backend's catalog, and does not show contention. If other sessions change the
 // schema all the time, a pause would make the catalog old again. So the first replay after a schema conflict has no
@@ -92,11 +92,11 @@ func (a *Attempts) NextDelay(p *Policy, cause ReplayCause, now time.Time, random
 	return pause, Replayable
 }
 
-// countedRetries returns how many replays count as retries, up to MaxRetries.
+// countedRetries returns how many replays count as retries, which MaxRetries bounds.
 func (a *Attempts) countedRetries() int { return a.count - a.quick - a.schema }
 
-// NeedsExclusivePass reports whether the replay that NextDelay counted last must run while no other transaction with
-// its key (for the same rows) runs. The result is true from the third counted replay on, and for the last replay.
+// NeedsExclusivePass reports whether the last counted replay must run while no other transaction with its
+// ContentionKey (for the same rows) runs. It returns true from the third counted replay on, and for the last replay.
 func (a *Attempts) NeedsExclusivePass(p *Policy) bool {
 	return a.countedRetries() >= min(3, p.MaxRetries)
 }

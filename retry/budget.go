@@ -31,7 +31,7 @@ func NewBudget(c Config, now func() time.Time) *Budget {
 	}
 }
 
-// Take takes a token, the right to one replay. Take returns false when there is none.
+// Take takes a token, the right to one replay. Take returns false when the Budget has none.
 func (b *Budget) Take() bool {
 	for {
 		paid, now := b.paid.Load(), b.elapsed()

@@ -43,17 +43,17 @@ const (
 	SchemaConflict              // OC001: the backend's catalog was out of date
 	// BackendLost is the cause of a replay after the loss of the backend, before a frame that commits was sent.
 	BackendLost
-	// FormRefused is the cause of a replay after the server refused a statement. The next attempt sends the statement in
-	// another form.
+	// FormRefused is the cause of a replay after the server refused a statement that Sluice can rewrite in another way.
+	// The next attempt sends the other text.
 	FormRefused
-	// UnknownName is the cause of a replay after the server did not know a relation or column. Sluice may send the
-	// statement in another form after it has read the current schema.
+	// UnknownName is the cause of a replay after the server did not know a relation or column. After reading the current
+	// schema, Sluice may rewrite the statement in another way.
 	UnknownName
 	causeCount
 )
 
-// MayConflict reports whether a replay for c has met a conflict or may meet one. Other transactions then wait for the
-// replay, which uses the budget.
+// MayConflict reports whether a replay for the cause c has met a conflict or may meet one. Other transactions then
+// wait for the replay, and it needs a token of the Budget.
 func (c ReplayCause) MayConflict() bool { return c < FormRefused }
 
 // IsRowContention reports whether another transaction wanted the same rows, as far as the server reported.
@@ -90,8 +90,8 @@ func conflictCause(message []byte) ReplayCause {
 	return UnknownConflict
 }
 
-// MatchedNoRows reports whether a command tag says that an UPDATE or DELETE matched no row. The result is a
-// ConditionFailed if the statement's condition was a key and a version.
+// MatchedNoRows reports whether a command tag says that an UPDATE or DELETE matched no row. If the statement's
+// condition was a key and a version, this result is a ConditionFailed.
 func MatchedNoRows(tag []byte) bool {
 	switch string(tag) {
 	case "UPDATE 0", "DELETE 0":
@@ -120,7 +120,7 @@ func (v CommandVerb) String() string {
 	return [verbCount]string{"other", "select", "insert", "update", "delete", "merge", "copy", "fetch"}[v]
 }
 
-// VerbOf returns the verb of a command tag.
+// VerbOf returns the verb of a command tag, its first word, as a CommandVerb.
 func VerbOf(tag []byte) CommandVerb {
 	if i := bytes.IndexByte(tag, ' '); i >= 0 {
 		tag = tag[:i]

@@ -47,7 +47,7 @@ type Policy struct {
 	// MaxRetries is the greatest number of replays of a transaction, 0 for none. Quick replays (with a short pause) and
 	// replays after changes of the schema do not count.
 	MaxRetries int
-	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. It lets the transaction that
+	// FirstDelay is the pause before the first replay, if it is less than BaseDelay. The pause lets the transaction that
 	// won the conflict commit first.
 	FirstDelay time.Duration
 	// BaseDelay is the first pause before those replays that are not quick (a quick replay has a short pause). The
@@ -55,11 +55,11 @@ type Policy struct {
 	BaseDelay, MaxDelay time.Duration
 	// JitterFactor is the part of a pause by which the pause is made longer or shorter at random.
 	JitterFactor float64
-	// MaxElapsed is the longest time from a transaction's first conflict to the start of its last attempt, with all waits.
+	// MaxElapsed bounds the time from a transaction's first conflict to the start of its last attempt, waits included.
 	MaxElapsed time.Duration
 }
 
-// Config is the configuration of replays.
+// Config holds the settings of replays: when and how often, and how much memory they use.
 type Config struct {
 	Policy Policy
 	// BudgetBurst is the size of the process's token bucket, from which each replay takes a token. BudgetPerCommit and
@@ -84,7 +84,7 @@ type SavepointMode uint8
 const (
 	// NoSavepoints means that the server gets the client's commands for savepoints, and Sluice emulates nothing.
 	NoSavepoints SavepointMode = iota
-	// Relaxed means that a replay compares only the reads between the savepoint and the first write after it.
+	// Relaxed means that a replay compares only the answers of reads between the savepoint and the first write after it.
 	Relaxed
 	// Strict means that a replay compares all answers that were sent to the client, also those from after the
 	// savepoint.
@@ -105,7 +105,7 @@ func ParseSavepointMode(value string) SavepointMode {
 	return NoSavepoints
 }
 
-// Defaults returns the default configuration of replays.
+// Defaults returns the Config of replays with every setting at its default.
 func Defaults() Config {
 	return Config{
 		Policy: Policy{

@@ -53,7 +53,7 @@ type runningDigest struct {
 	block [blockSize]byte
 }
 
-// reset starts a new stream.
+// reset makes the digest start a new stream of bytes.
 func (d *runningDigest) reset() {
 	d.bytes, d.n = 0, len(d.tag)
 	clear(d.block[:len(d.tag)])
@@ -72,7 +72,7 @@ func (d *runningDigest) write(p []byte) {
 	}
 }
 
-// hashBlock sets the digest's tag to the hash of the current block.
+// hashBlock sets the digest's tag (the hash of all preceding blocks) to the hash of the current block.
 func (d *runningDigest) hashBlock() { d.h.mac.Seal(d.tag[:0], d.h.nonce[:], nil, d.block[:d.n]) }
 
 // sum returns the digest of all bytes written so far. More bytes may follow.

@@ -12,7 +12,7 @@ import (
 const (
 	// keyParamBytes is the number of bytes of a statement's parameters that are hashed for the ContentionKey.
 	keyParamBytes = 1 << 10
-	// maxPasses bounds the transactions that have a GatePass or wait for one.
+	// maxPasses bounds the number of transactions that have or await a GatePass, the right to compete for rows.
 	maxPasses = 8 << 10
 )
 
@@ -29,7 +29,7 @@ type ContentionKey uint64
 // when the window is so wide that none waits. So a contended key is served one transaction after the other, and
 // transactions with other keys are not slowed.
 type ConflictGate struct {
-	// keys is the number of keys that have a queue.
+	// keys is the number of keys that have a queue of transactions.
 	keys atomic.Int64
 	seed maphash.Seed
 	hold time.Duration
@@ -39,14 +39,14 @@ type ConflictGate struct {
 	passes int // held or in line
 }
 
-// keyQueue is the line of transactions for one key. It closes when no transaction waits and either no pass is held
-// or cleanEndsToClose transactions have ended without a conflict.
+// keyQueue is the line of transactions that want the rows of one ContentionKey. It closes when none waits and either
+// no GatePass is held or cleanEndsToClose transactions have ended without a conflict.
 type keyQueue struct {
 	concurrencyWindow
 	key    ContentionKey
 	out    int
 	closed bool // passes may still be held
-	// sole is the pass of a replay that must run alone, or nil. While sole is held, no other pass for the key is
+	// sole is the GatePass of a replay that must run alone, or nil. While sole is held, no other GatePass for the key is
 	// granted.
 	sole *GatePass
 	// replays are the waiting replays. They go before newcomers, which are transactions that had no conflict. Both
@@ -54,8 +54,8 @@ type keyQueue struct {
 	replays, newcomers list.List
 }
 
-// NewConflictGate returns a ConflictGate whose passes expire after c.GateHold. A client that pauses within its
-// transaction delays others no longer than that.
+// NewConflictGate returns a ConflictGate that takes a GatePass, a right to compete for rows, back after c.GateHold.
+// So a client that pauses within its transaction delays others no longer than GateHold.
 func NewConflictGate(c Config) *ConflictGate {
 	return &ConflictGate{seed: maphash.MakeSeed(), hold: c.GateHold, queues: map[ContentionKey]*keyQueue{}}
 }
@@ -73,12 +73,12 @@ func NewContentionKey[T string | []byte](g *ConflictGate, text T, params []byte)
 	return ContentionKey(maphash.Comparable(g.seed, parts))
 }
 
-// Idle reports whether no key has a queue.
+// Idle reports whether no ContentionKey has a queue of transactions.
 func (g *ConflictGate) Idle() bool { return g.keys.Load() == 0 }
 
 // GateStats is a snapshot of a ConflictGate.
 type GateStats struct {
-	// Keys is the number of keys that have a queue. Waiting is the number of transactions in line.
+	// Keys is the number of ContentionKeys that have a queue. Waiting is the number of transactions in these queues.
 	Keys, Waiting int
 }
 
@@ -110,9 +110,9 @@ type GatePass struct {
 	lapse   *time.Timer
 }
 
-// AcquireForReplay gets a pass for a replay after a conflict. AcquireForReplay waits for the replay's turn, ahead of
-// newcomers, and returns a pass, or the cause of ctx's end. With alone, AcquireForReplay waits until no other pass for
-// the key is held, and no other pass is granted meanwhile. The pass is nil if the gate has reached maxPasses.
+// AcquireForReplay gets a GatePass for a replay after a conflict. It waits for the replay's turn, ahead of
+// transactions without a conflict. If ctx ends first, it returns the cause. If alone is true, it waits until no other
+// pass for key is held, and none is granted meanwhile. The pass is nil if the gate has reached maxPasses.
 func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, alone bool) (*GatePass, error) {
 	g.mu.Lock()
 	q := g.queues[key]
@@ -128,9 +128,9 @@ func (g *ConflictGate) AcquireForReplay(ctx context.Context, key ContentionKey, 
 	return g.enqueueAndWait(ctx, &GatePass{gate: g, queue: q, alone: alone}, &q.replays)
 }
 
-// WaitIfContended gets a pass for a transaction that is about to send its key's statement for the first time. If the
-// key has no queue, WaitIfContended returns at once, without a pass. Otherwise WaitIfContended waits for the
-// transaction's turn. A caller that gives up the wait may go on without a pass, as if the key had no queue.
+// WaitIfContended gets a GatePass for a transaction that is about to send key's statement for the first time. If key
+// has no queue, WaitIfContended returns at once, without a pass. Otherwise it waits for the transaction's turn. A
+// caller that gives up the wait may go on without a pass, as if key had no queue.
 func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (*GatePass, error) {
 	if g.Idle() {
 		return nil, nil
@@ -144,7 +144,7 @@ func (g *ConflictGate) WaitIfContended(ctx context.Context, key ContentionKey) (
 	return g.enqueueAndWait(ctx, &GatePass{gate: g, queue: q}, &q.newcomers)
 }
 
-// enqueueAndWait puts p in line and waits until p is granted. The caller holds g.mu, which enqueueAndWait unlocks.
+// enqueueAndWait puts p in line and waits until p is granted. The caller holds g.mu, and enqueueAndWait unlocks it.
 func (g *ConflictGate) enqueueAndWait(ctx context.Context, p *GatePass, line *list.List) (*GatePass, error) {
 	g.passes++
 	place := line.PushBack(p)
@@ -177,7 +177,7 @@ func (g *ConflictGate) enqueueAndWait(ctx context.Context, p *GatePass, line *li
 
 func (q *keyQueue) waitingCount() int { return q.replays.Len() + q.newcomers.Len() }
 
-// grantPassesLocked grants passes while the key's window has room. It closes the queue if that is no longer needed.
+// grantPassesLocked grants GatePasses while q's window has room. It closes the queue if that is no longer needed.
 func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	for q.out < q.width && q.sole == nil {
 		line := &q.replays
@@ -202,7 +202,7 @@ func (g *ConflictGate) grantPassesLocked(q *keyQueue) {
 	}
 }
 
-// grantLocked grants the pass p, which expires after the gate's hold time (Config.GateHold).
+// grantLocked grants the GatePass p, which expires after the gate's hold time (Config.GateHold).
 func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	q.out++
 	p.out, p.version = true, q.version
@@ -219,7 +219,7 @@ func (g *ConflictGate) grantLocked(q *keyQueue, p *GatePass) {
 	}
 }
 
-// returnLocked takes back a pass that is held, and grants passes to waiting transactions.
+// returnLocked takes back a held GatePass, and grants passes to transactions that wait for the same rows.
 func (p *GatePass) returnLocked() {
 	if !p.out {
 		return
@@ -235,8 +235,8 @@ func (p *GatePass) returnLocked() {
 	p.gate.grantPassesLocked(q)
 }
 
-// IsHeld reports whether the transaction still holds the pass. A pass expires after GateHold, and a conflict may end
-// it.
+// IsHeld reports whether the transaction still holds the GatePass, its right to compete for rows. A pass expires
+// after GateHold, and a conflict may end it.
 func (p *GatePass) IsHeld() bool {
 	if p == nil {
 		return false
@@ -246,8 +246,8 @@ func (p *GatePass) IsHeld() bool {
 	return p.out
 }
 
-// RecordConflict records that the transaction with this pass met a conflict. It returns the number of transactions
-// in line for the key. If other passes for the key are held, this pass is taken back and the replay takes a new one.
+// RecordConflict records that this GatePass's transaction met a conflict. It returns the number of transactions in
+// line for the key. If other passes for the key are held, this pass is taken back and the replay takes a new one.
 // Otherwise the conflicting transaction is in another process. Then the replay retains its pass, so that no
 // transaction of this process delays it.
 func (p *GatePass) RecordConflict() (waiting int) {
@@ -264,7 +264,7 @@ func (p *GatePass) RecordConflict() (waiting int) {
 	return p.queue.waitingCount()
 }
 
-// Release ends the pass at the end of its transaction. Repeated calls have no effect.
+// Release ends the GatePass when its transaction ends. Repeated calls have no effect.
 func (p *GatePass) Release() {
 	if p == nil {
 		return

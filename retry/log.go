@@ -15,8 +15,8 @@ const (
 // frameOverhead returns the bytes that a frame counts for in a log, without its payload.
 func frameOverhead[R any]() int { return int(unsafe.Sizeof(LoggedFrame[R]{})) }
 
-// ReplayLogPool creates the logs of a process's transactions and enforces their bounds. R is the caller's data with
-// each frame, which the caller needs to send the frame again.
+// ReplayLogPool creates the logs of a process's transactions and enforces their bounds. R is the type of the data
+// that the caller needs to send a frame again. A log stores it with each frame.
 type ReplayLogPool[R any] struct {
 	limit  int
 	quota  *ByteQuota
@@ -47,7 +47,7 @@ func (l *ReplayLogPool[R]) Open() *ReplayLog[R] {
 	return log
 }
 
-// LoggedFrame is a frame that was sent to the backend, or a mark for an answer that Sluice made itself.
+// LoggedFrame is a frame that was sent to the backend, or an entry for an answer that Sluice made itself.
 type LoggedFrame[R any] struct {
 	Type byte // the frame's type
 	Note R
@@ -163,8 +163,8 @@ func (l *ReplayLog[R]) releaseMemory() {
 // roundUpToChunks returns n bytes, rounded up to whole chunks.
 func roundUpToChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// chargeOrRefuse counts n more bytes for the log. If they exceed a bound, chargeOrRefuse refuses the log and returns
-// false.
+// chargeOrRefuse counts n more bytes for the log. If the log then exceeds a bound, chargeOrRefuse refuses the log and
+// returns false.
 func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
 	if n > l.logs.limit-l.charged {
 		l.RefuseReplay(LogFull)
@@ -199,9 +199,9 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 	return true
 }
 
-// RecordFrame records the next frame of the turn in progress, before the frame is sent. The caller passes the frame's
-// payload of size bytes to AppendPayload afterwards. A frame to which the server sends no answer is also recorded, if
-// a replay must send it. RecordFrame returns false when the transaction is not replayable, or no longer.
+// RecordFrame records the next frame of the turn in progress, before the caller sends it. Then the caller passes the
+// frame's payload of size bytes to AppendPayload. A frame to which the server sends no answer is also recorded, if a
+// replay must send it. RecordFrame returns false when the transaction is not replayable, or no longer.
 func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
 	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
 		return false
@@ -219,7 +219,7 @@ func (l *ReplayLog[R]) AppendPayload(piece []byte) {
 	l.frames[len(l.frames)-1].end = l.data.n
 }
 
-// RecordWrite records that the turn in progress may do more than read data.
+// RecordWrite records that the turn in progress may do more than read.
 func (l *ReplayLog[R]) RecordWrite() {
 	if l != nil {
 		l.wrote = true

@@ -59,9 +59,9 @@ func (l *ReplayLog[R]) CanRollbackTo() bool {
 }
 
 // RollbackTo takes a log back to the i-th savepoint, which remains. CanRollbackTo must be true. RollbackTo drops
-// later savepoints, and forgets that a statement failed. The caller then sends a real ROLLBACK, a BEGIN, and a
-// replay of the remaining turns. The client has the answers to its reads after the savepoint. So turns up to the
-// first turn that wrote or failed stay in the log, and a replay compares them.
+// later savepoints, and forgets that a statement failed. The caller then sends a real ROLLBACK, a BEGIN, and a replay
+// of the remaining turns. The client has the answers to its reads after the savepoint. So turns up to the first turn
+// that wrote or failed stay in the log, and a replay compares their answers.
 func (l *ReplayLog[R]) RollbackTo(i int) {
 	keep := l.TurnsKeptByRollback(i)
 	l.ReleaseSavepoint(i + 1)
@@ -81,8 +81,8 @@ func (l *ReplayLog[R]) TurnsKeptByRollback(i int) int {
 	return keep
 }
 
-// endTurnWithError records the turn in progress, whose last frame is an error, as a settled turn that is marked
-// broken.
+// endTurnWithError settles the turn in progress, whose last frame is an error, as a turn that an error ended
+// (broken).
 func (l *ReplayLog[R]) endTurnWithError() {
 	o, logged := &l.out, 0
 	if n := len(l.turns); n > 0 {
@@ -100,9 +100,9 @@ func (l *ReplayLog[R]) endTurnWithError() {
 }
 
 // Fork returns a replayable copy of a log, for which CanRollbackTo must be true. The caller runs the copy in another
-// transaction, to compare the answers that RollbackTo is about to discard. The answers of turns for which blind
-// returns true are not compared. The copy shares the frames' notes, and needs its own Close. beside is the size of
-// other copies. If all copies together exceed the limit of one transaction's log, ok is false.
+// transaction, to compare the answers that RollbackTo is about to discard. Of turns for which blind returns true, a
+// replay compares only whether they failed. The copy shares the caller's data, and needs its own Close. beside is the
+// size of other copies. If all copies together exceed the limit of one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
 	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {

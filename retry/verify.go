@@ -54,21 +54,21 @@ func (l *ReplayLog[R]) BeginReplay() bool {
 }
 
 // CurrentTurn returns the index of the turn whose replies are due. In a replay, the index is below TurnCount until
-// every settled turn has been answered again.
+// all settled turns have been answered again.
 func (l *ReplayLog[R]) CurrentTurn() int { return l.at }
 
 // Difference returns the first difference between the transaction's answers and its replay.
 func (l *ReplayLog[R]) Difference() ReplayDifference { return l.diff }
 
-// UnhashedDelivered returns how many answers of the turn in progress that are not hashed the client has. These are
+// UnhashedDelivered returns how many unhashed answers of the turn in progress the client has. Unhashed answers are
 // acknowledgements such as ParseComplete, and answers that Sluice made itself.
 func (l *ReplayLog[R]) UnhashedDelivered() int { return l.delivered.others }
 
-// UnhashedReceived returns how many answers of the current turn that are not hashed have arrived so far, delivered or
-// not.
+// UnhashedReceived returns how many unhashed answers of the current turn have arrived, delivered or not. Unhashed
+// answers are acknowledgements such as ParseComplete, and answers that Sluice made itself.
 func (l *ReplayLog[R]) UnhashedReceived() int { return l.out.others }
 
-// IsReplayBehind reports whether a replay has not yet repeated all answers that the client has. Before that, no
+// IsReplayBehind reports whether a replay has not yet repeated all answers that the client has. While it is true, no
 // frame that commits may be sent.
 func (l *ReplayLog[R]) IsReplayBehind() bool { return l.Replayable() && l.isBehindClient() }
 
@@ -86,8 +86,8 @@ func (l *ReplayLog[R]) isBehindClient() bool {
 	return l.at < len(l.turns) || l.out.digest.bytes < l.delivered.bytes || l.out.others < l.delivered.others
 }
 
-// RecordRows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames, and
-// the rest of a frame that began in RecordRows or RecordReply. A span may end anywhere.
+// RecordRows records bytes of whole frames that are hashed as they are: any number of DataRow and CopyData frames,
+// and the rest of a frame that began in RecordRows or RecordReply. A span may end within a frame.
 //
 // drop is the number of leading bytes that the client already has. The caller sends the other bytes. ok is false when
 // the replay differs: the caller sends nothing, and the transaction has failed. Outside a replay drop is 0 and ok true.
@@ -194,7 +194,7 @@ func (l *ReplayLog[R]) recordKeyFields(typ byte, frame []byte, ends bool) (drop 
 	if ends {
 		return l.endTurn(short, len(frame), false)
 	}
-	// A client has received these frames either completely or not at all.
+	// The client has such a frame completely or not at all, so drop is the whole frame or nothing.
 	n, ok := l.RecordRows(short)
 	if n > 0 {
 		n = len(frame)
@@ -244,8 +244,8 @@ func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok b
 	return 0, true
 }
 
-// recordDifference records that the current turn of a replay differs, in one of its first statements, whose number
-// is given. It returns false.
+// recordDifference records that the current turn of a replay differs, in one of its first statements, whose number is
+// the parameter statements. It returns false.
 func (l *ReplayLog[R]) recordDifference(statements int, what DifferenceKind) bool {
 	before := 0
 	for i := range l.turns[:l.at] {

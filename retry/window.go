@@ -6,7 +6,7 @@ const (
 	maxWindowPatience = 64
 	// conflictCost is the number of transactions without a conflict that outweigh one conflict.
 	conflictCost = 3
-	// cleanEndsToClose is the number of transactions without a conflict and without a wait after which a queue closes.
+	// cleanEndsToClose is the number of transactions with neither conflict nor wait after which a key's queue closes.
 	cleanEndsToClose = 256
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). A SELECT of exactly
-// one lock function, as tools send it, is handled without the server. Locks of a transaction, shared locks, and calls
-// within expressions are refused.
+// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). Sluice carries
+// out a SELECT of one lock function, as tools send it. Sluice refuses locks of a transaction, shared locks, and calls
+// within expressions.
 
 // AdvisoryKey is the configuration key that sets Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
@@ -76,7 +76,7 @@ var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, 
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
 // planAdvisoryLock plans a call of a lock function, which Sluice executes itself, or refuses other uses of advisory
-// locks. planAdvisoryLock returns false for any other statement. After true, no other rule applies to the statement.
+// locks. The result is false for other statements. If it is true, no other rule applies to the statement.
 func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false
@@ -138,7 +138,7 @@ func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 	return a
 }
 
-// parseAdvisoryArg reads one argument of a lock function. The argument's type is integer if narrow, otherwise bigint.
+// parseAdvisoryArg reads one argument of a lock function. Its type is integer if narrow is true, otherwise bigint.
 func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {

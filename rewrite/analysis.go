@@ -16,7 +16,7 @@ type analysis struct {
 	contends bool
 	modifies bool // rows are changed
 	tables   []tableRef
-	// ctes are the names of the WITH queries that the visited node may name. hidden counts each name in ctes.
+	// ctes are the names of the WITH queries that the visited node may name. hidden counts each of these names.
 	ctes   []string
 	hidden map[string]int
 
@@ -42,8 +42,8 @@ type tableRef struct {
 	at   int // offset in the text
 }
 
-// functionPins maps the names of functions that leave state in the session to the reasons for a pin. set_config is
-// handled apart. Unlock functions are missing because a session that holds an advisory lock is pinned already.
+// functionPins maps functions that leave state in the session to the reason why it must keep its backend. set_config
+// is handled apart. Unlock functions are missing because an advisory lock already ties the session to its backend.
 var functionPins = map[string]PinReason{
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
@@ -56,8 +56,8 @@ var functionPins = map[string]PinReason{
 	"pg_replication_origin_session_setup": PinProcedural,
 }
 
-// statelessFuncs are builtin functions with side effects that leave no hidden state at the backend. The locks, sequence
-// numbers and settings that some of them leave show in the text.
+// statelessFuncs are builtin functions with side effects that leave no hidden state at the backend. Some leave locks,
+// sequence numbers or settings, but the statement's text shows these.
 var statelessFuncs = map[string]bool{
 	"nextval": true, "setval": true, "currval": true, "lastval": true, "setseed": true, "set_config": true,
 	"pg_notify": true, "pg_sleep": true, "pg_sleep_for": true, "pg_sleep_until": true,

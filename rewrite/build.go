@@ -52,7 +52,7 @@ var statementTraits = map[string]statementTrait{
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// draftPlan returns the plan of a parsed text before the rewriting rules are applied, and one part for each statement.
+// draftPlan returns the plan of a parsed text before any rewriting rule, and a statementPart for each statement.
 func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan, parts := buildPlan(sql, tree)
 	for i := range parts {
@@ -64,7 +64,7 @@ func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statement
 	return plan, parts
 }
 
-// buildPlan returns the plan of a parsed text without operation names, and one part for each statement.
+// buildPlan returns the plan of a parsed text without operation names, and a statementPart for each statement.
 func buildPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan := &Plan{}
 	var parts []statementPart

@@ -22,8 +22,8 @@ type cache struct {
 	longest int
 }
 
-// cacheShard is one part of a cache. A cacheShard evicts by the CLOCK algorithm: the hand skips and unmarks entries
-// that were used since its last pass. The first unused entry is evicted.
+// cacheShard is one part of a cache. A cacheShard evicts by the CLOCK algorithm: the hand skips entries that were
+// used since its last pass, and marks them unused. The hand evicts the first unused entry.
 type cacheShard struct {
 	maxEntries, maxBytes int
 
@@ -98,7 +98,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.bytes += e.bytes
 }
 
-// evictLocked removes one entry of the cacheShard, which must not be empty. s.mu must be locked.
+// evictLocked removes one entry of the cacheShard, which must not be empty. The caller has locked s.mu.
 func (s *cacheShard) evictLocked() {
 	for {
 		if s.hand >= len(s.clock) {

@@ -132,7 +132,7 @@ func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	return c
 }
 
-// WithDefaults returns the options c, with the values of the options below for keys that c does not override.
+// WithDefaults returns the options c. Keys that c does not override have their values in the parameter below.
 func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	for i := range c {
 		if c[i] == "" {
@@ -142,8 +142,8 @@ func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	return c
 }
 
-// applyTo returns the rules r, changed by the client options c. Rules that neither a key in c nor its ddl.carry_out
-// sets keep their values.
+// applyTo returns the rules r, changed by the client options c. Rules that neither their own key nor the key
+// ddl.carry_out in c sets keep their values.
 func (c ClientOptions) applyTo(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {

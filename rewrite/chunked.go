@@ -19,7 +19,7 @@ type BatchedDelete struct {
 	// Table is the name of the DELETE's table for a cast to regclass: quoted, and with the schema if the text has one.
 	Table string
 
-	// truncates is the TRUNCATE that the batches replace, or nil. each then holds the batches of every table.
+	// truncates is the TRUNCATE that the batches replace, or nil. If it is not nil, each has the batches of every table.
 	truncates *Truncation
 	each      []*BatchedDelete
 
@@ -56,8 +56,8 @@ func IsSizeLimitError(code string, message []byte) bool {
 	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked. Such a
-// text must then be parsed. table is the table's name in the text.
+// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked.
+// Sluice must parse such a text. table is the table's name in the text.
 func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false
@@ -97,7 +97,7 @@ func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) 
 	}
 }
 
-// BatchedDelete returns the batches of a DELETE, from a plan of this planner, or nil. The first call builds them.
+// BatchedDelete returns the batches of plan, a plan of this planner, or nil without any. The first call builds them.
 func (p *Planner) BatchedDelete(plan *Plan) *BatchedDelete {
 	if !plan.listed {
 		return nil
@@ -223,8 +223,8 @@ func areStableConstants(list parse.TreeNode) bool {
 	return true
 }
 
-// isStableConstant reports whether m is a parameter or a constant whose value does not depend on the time. Casts are
-// allowed, and the conversion of a constant to hexadecimal digits.
+// isStableConstant reports whether m is a parameter or a constant whose value does not depend on the time. m may have
+// casts, and may be the conversion of a constant to hexadecimal digits.
 func isStableConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -242,8 +242,8 @@ func isStableConstant(m parse.TreeNode) bool {
 }
 
 // BatchBuilder returns a function that builds the statement of a batch with the given number of rows. key lists the
-// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not have the
-// meaning of the client's condition. Then no batch may be run.
+// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not have
+// the meaning of the client's condition. In that case no batch may be run.
 func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {

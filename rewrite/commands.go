@@ -33,7 +33,7 @@ func (c *MultiCommand) Bytes(int) int {
 	return n
 }
 
-// AlterCommand is a part of a MultiCommand with its plan. A part of several commands only adds columns and constraints.
+// AlterCommand is a command of a MultiCommand with its plan, or several that only add columns and constraints.
 type AlterCommand struct {
 	Text string // the text for the server
 	St   *Statement

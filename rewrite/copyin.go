@@ -31,8 +31,8 @@ type CopyIn struct {
 // byInserts is the text of Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
-// planCopyIn plans or refuses a COPY FROM STDIN. planCopyIn returns false for any other statement. After true no other
-// rule applies, because the INSERTs are planned separately.
+// planCopyIn plans or refuses a COPY FROM STDIN. If it returns true, no other rule applies, because the INSERTs are
+// planned separately. planCopyIn returns false for any other statement.
 func (r *rewriter) planCopyIn(p *statementPart) bool {
 	m := p.node
 	if p.st.Copy != CopyFromClient {
@@ -182,7 +182,7 @@ func optionText(m parse.TreeNode) (value string, constant bool) {
 	return "", false
 }
 
-// parseBoolean returns the value of a boolean COPY option, which is true without a value. ok is false if invalid.
+// parseBoolean returns the value of a boolean COPY option: true without a value. ok is false for an invalid value.
 func parseBoolean(m parse.TreeNode, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. The query of a
-// cursor is planned as a separate text, to which the other rules apply.
+// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. Sluice plans
+// the query of a cursor as a separate text, to which the other rules apply.
 
 // CursorAction says what a statement does to a cursor.
 type CursorAction uint8
@@ -73,8 +73,8 @@ const (
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// planCursor plans or refuses a statement about a cursor. planCursor returns false for any other statement. After true
-// no other rule applies. session.go handles CLOSE ALL.
+// planCursor plans or refuses a statement about a cursor. If it returns true, no other rule applies. planCursor
+// returns false for any other statement. session.go handles CLOSE ALL.
 func (r *rewriter) planCursor(p *statementPart) bool {
 	if !r.rules.Cursors {
 		return false
@@ -131,7 +131,7 @@ func rejectedCursor(remedy string, at int) finding.Finding {
 	return f
 }
 
-// parseDeclare returns the CursorStatement of a DECLARE CURSOR, or its refusal, which is PostgreSQL's if there is one.
+// parseDeclare returns the CursorStatement of a DECLARE CURSOR, or its refusal: PostgreSQL's if that refuses it, too.
 func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// createDatabase handles CREATE DATABASE. A name that is mapped to a schema creates the schema. Any other name is
-// answered with "already exists", which tools accept as success.
+// createDatabase handles CREATE DATABASE. A name that is mapped to a schema creates the schema. For any other name
+// Sluice answers "already exists", which tools accept as success.
 func (r *rewriter) createDatabase(p *statementPart) {
 	schema, ok := r.mappedSchema(p)
 	switch {
@@ -57,8 +57,8 @@ func (r *rewriter) mappedSchema(p *statementPart) (schema string, ok bool) {
 	return r.rules.SchemaOf(p.node.Text("dbname"))
 }
 
-// dropDatabase handles DROP DATABASE. A name that is mapped to a schema drops the schema. For any other name nothing is
-// dropped, and the client gets a success.
+// dropDatabase handles DROP DATABASE. A name that is mapped to a schema drops the schema. For any other name Sluice
+// drops nothing and answers with success.
 func (r *rewriter) dropDatabase(p *statementPart) {
 	schema, ok := r.mappedSchema(p)
 	switch {
@@ -77,8 +77,8 @@ func (r *rewriter) dropDatabase(p *statementPart) {
 	}
 }
 
-// discards maps each DISCARD of state that DSQL sessions do not have to Sluice's answer. DISCARD ALL is a change of
-// settings (Statement.Changes).
+// discards has Sluice's answer to each DISCARD of state that DSQL sessions lack. DISCARD ALL is a change of settings
+// (Statement.Changes).
 var discards = map[parse.DiscardMode]struct {
 	does LocalWork
 	tag  string

@@ -84,14 +84,14 @@ func (p *Planner) UnparsedPlan() *Plan {
 }
 
 // UnparsedPlanFor returns the plan of a text that the planner cannot read, and counts the text. names resolves the
-// relations of the session. If names is nil, no column is mapped.
+// session's relations. If names is nil, no column is mapped (bytea stored as text).
 func (p *Planner) UnparsedPlanFor(sql []byte, names *schema.NameResolver) *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return unparsedPlan(names, sql)
 }
 
-// MayChangeReading reports whether the server may read texts after this one differently. The text changes
-// client_encoding or standard_conforming_strings, or calls set_config.
+// MayChangeReading reports whether the server may read later texts differently: this text may change client_encoding
+// or standard_conforming_strings, for example by set_config.
 func (p *Plan) MayChangeReading() bool { return p.rereads || p.Kind == Unknown }
 
 // mayChangeReading reports whether one statement may change how later texts are read.

@@ -13,7 +13,7 @@ import (
 // CREATE, COMMENT ON and DROP EXTENSION of them, and a NOTICE lists the supported functions. uuid.go rewrites
 // uuid_generate_v4().
 
-// extensions maps the extensions whose CREATE EXTENSION Sluice answers to the text of the NOTICE.
+// extensions has the text of the NOTICE for each extension whose CREATE EXTENSION Sluice answers.
 var extensions = map[string]struct {
 	severity finding.Severity
 	detail   string
@@ -25,7 +25,7 @@ var extensions = map[string]struct {
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
-// missingFunctions maps functions of plpgsql, uuid-ossp and pgcrypto that DSQL lacks to advice.
+// missingFunctions has advice for each function of plpgsql, uuid-ossp and pgcrypto that DSQL lacks.
 var missingFunctions = func() map[string]string {
 	all := map[string]string{
 		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
@@ -92,7 +92,7 @@ func (r *rewriter) commentExtension(p *statementPart) {
 	r.addFinding(finding.Handled(finding.Extension, finding.Answered, finding.Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
-// dropExtension answers DROP EXTENSION. With IF EXISTS any extension is accepted, otherwise only known ones.
+// dropExtension answers DROP EXTENSION. With IF EXISTS Sluice accepts any extension, otherwise only known ones.
 func (r *rewriter) dropExtension(p *statementPart) {
 	var names []string
 	for object := range p.node.List("objects") {

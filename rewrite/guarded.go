@@ -77,8 +77,8 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	}
 }
 
-// refusesAlone reports whether the statement st of a plan is refused outside of a DO block, too. A bytea column in a
-// key is no reason to refuse st if the planner maps such columns (bytea).
+// refusesAlone reports whether the statement st of a plan would be refused outside of a DO block, too. A bytea column
+// in a key is no reason to refuse st if the planner maps such columns (bytea is not ByteaOff).
 func refusesAlone(plan *Plan, st *Statement, bytea ByteaMapping) bool {
 	return plan.Kind == Unknown || st.Refusal != nil || slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool {
 		return isAlwaysRefused(f) && !(f.Feature == finding.ByteaKey && bytea != ByteaOff)

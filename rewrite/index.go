@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
-// answers with the job's id.
+// rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. For CREATE INDEX ASYNC, DSQL builds the index in a
+// background job and returns the job's id.
 func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	if !r.rules.Index && !r.rules.Dialect {
 		return

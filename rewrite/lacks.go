@@ -2,8 +2,8 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/schema"
 
-// Another process may create a relation that the schema snapshot lacks. SELECT * or an INSERT without a column list
-// would then reach the server as if none of its columns were mapped. Plan.Lacks reports these statements.
+// Another process may create a relation that the schema snapshot lacks. SELECT * or INSERT without columns would then
+// reach the server as if no bytea column were mapped (stored as text). Plan.Lacks reports such statements.
 
 // compareWithSnapshot sets the plan's fields Lacks, Mapped and BehindDDL. The relation that a CREATE statement creates
 // does not count for Lacks and BehindDDL.

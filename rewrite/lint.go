@@ -15,7 +15,7 @@ type Linter struct {
 	inBlock bool
 	block   txContents
 	run     scriptState
-	// tables are the tables that earlier texts created, or nil if no columns are mapped.
+	// tables are the tables that earlier texts created, or nil if no bytea columns are mapped (stored as text).
 	tables *schema.Schema
 }
 
@@ -43,7 +43,7 @@ func (l *Linter) LintStatements(sql string) []finding.Finding {
 }
 
 // LintText returns the findings of LintStatements and the text that Sluice would send, or "" if that is sql. sent has
-// the client's column names, because mapped names are internal to Sluice.
+// the client's column names, because only Sluice uses the names of mapped columns (bytea stored as text).
 func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) {
 	p := l.planner
 	if p.config.checkLimits([]byte(sql)) != parse.Fits {
@@ -85,13 +85,13 @@ func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) 
 	return findings, sent
 }
 
-// keepsWholeTransaction reports whether the current transaction is not committed in parts.
+// keepsWholeTransaction reports whether the session is in a transaction that Sluice does not commit in parts.
 func (l *Linter) keepsWholeTransaction() bool {
 	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
 }
 
-// usesSequences reports whether the text's CREATE TABLE can be created with sequences. If the transaction is not
-// committed in parts, usesSequences also changes the findings to describe identity columns.
+// usesSequences reports whether the text's CREATE TABLE can be created with sequences. If Sluice does not commit the
+// transaction in parts, usesSequences also changes the findings to describe identity columns.
 func (l *Linter) usesSequences(parts []statementPart, findings []finding.Finding) bool {
 	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {
@@ -149,7 +149,7 @@ func (l *Linter) nameResolver() *schema.NameResolver {
 	return l.tables.ResolverFor([]string{lintSchema})
 }
 
-// addCreatedTables adds the tables that a text creates. Later changes of these tables are ignored.
+// addCreatedTables adds the tables that a text creates to l.tables. Later changes of these tables are ignored.
 func (l *Linter) addCreatedTables(parts []statementPart) {
 	if l.tables == nil {
 		return

@@ -16,13 +16,13 @@ func (how ByteaMapping) HexSQL(operand string) string { return conversions[how].
 // ByteaSQL returns SQL that converts an operand of hexadecimal digits to bytea.
 func (how ByteaMapping) ByteaSQL(operand string) string { return conversions[how].ByteaSQL(operand) }
 
-// CheckSQL returns the CHECK expression of a mapped column of a new table. physical is the column's name on the server.
+// CheckSQL returns the CHECK expression of a mapped bytea column of a new table. physical is its name on the server.
 func (how ByteaMapping) CheckSQL(physical string) string {
 	return conversions[how].CheckConstraint(physical)
 }
 
-// unmappedIndex is the hint for a refused index on a bytea column. The column was in no key when its table was created,
-// and is stored as bytea.
+// unmappedIndex is the hint for a refused index on a bytea column. Sluice stores the column as bytea, because the
+// column was in no key when its table was created.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
 // These are values of Finding.Action for mapped bytea columns, and for rewritten statements that no index can serve.
@@ -37,8 +37,8 @@ func (r *rewriter) byteaMapping() *bytea.Mapping {
 	return &r.mapper
 }
 
-// rewriteMapped rewrites statements that read or write mapped columns (bytea stored as text), or change the schema
-// (schema.MappedSuffix). rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
+// rewriteMapped rewrites statements that read or write mapped columns (bytea stored as text), or change the schema of
+// their tables. rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
 func (r *rewriter) rewriteMapped(p *statementPart) {
 	made := r.byteaMapping().MapStatement(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
@@ -67,7 +67,7 @@ func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
 	}
 }
 
-// mapAlternative tries another form of a statement over mapped columns whose first form failed, and reports success.
+// mapAlternative tries a statement's next form for mapped bytea columns after a failed one, and reports success.
 func (r *rewriter) mapAlternative(planner *Planner, p *statementPart, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

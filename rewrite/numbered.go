@@ -20,11 +20,11 @@ import (
 type SerialForm string
 
 const (
-	// SerialIdentity is the form of identity columns of type bigint, in one statement.
+	// SerialIdentity means identity columns of type bigint, which one statement creates.
 	SerialIdentity SerialForm = ""
-	// SerialSequence is the form of sequences that Sluice creates. Without them the statement is unchanged.
+	// SerialSequence means sequences that Sluice creates. If Sluice cannot, the statement is unchanged.
 	SerialSequence SerialForm = "sequence"
-	// SerialAuto is the form of sequences where Sluice can create them, otherwise that of identity columns.
+	// SerialAuto means sequences where Sluice can create them, otherwise identity columns.
 	SerialAuto SerialForm = "auto"
 )
 
@@ -53,7 +53,7 @@ type SerialTable struct {
 	identity []parse.Edit    // the edits of the form with identities, next to plain
 }
 
-// sequencePlace is the place of an OwnedSequence in the statement.
+// sequencePlace says where in the CREATE TABLE the default of a column with an OwnedSequence belongs.
 type sequencePlace struct {
 	before string // the text before the column's default: the type, for a serial column
 	at     int    // the offset of the findings about the column in the client's text
@@ -77,7 +77,7 @@ type ReferredKey struct {
 	Nth    int
 }
 
-// serialTableBuilder builds a SerialTable.
+// serialTableBuilder collects the columns and edits of a SerialTable while rules read its CREATE TABLE.
 type serialTableBuilder struct {
 	SerialTable
 	spans [][2]int                          // offsets of edits that do not belong to plain
@@ -102,8 +102,8 @@ func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 }
 
 // addSequence adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
-// The column's default replaces the text between from and to, and at is the offset of its findings. constraint is the
-// identity that the default replaces, absent for a serial column.
+// The column's default replaces the text between the offsets from and to. at is the offset of the column's findings.
+// constraint is the identity that the default replaces, absent for a serial column.
 func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.TreeNode, kind, options string, from, to, at int) {
 	place := sequencePlace{at: at}
 	if kind != "" {
@@ -168,7 +168,7 @@ func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
 }
 
-// addIdentitySpan records that the edits between two offsets belong only to the form with identity columns.
+// addIdentitySpan records that edits between the offsets from and to belong only to the form with identity columns.
 func (n *serialTableBuilder) addIdentitySpan(from, to int) {
 	n.spans = append(n.spans, [2]int{from, to})
 }
@@ -350,8 +350,8 @@ func (n *SerialTable) wideningEdits(wide []bool) (edits []parse.Edit) {
 	return edits
 }
 
-// MayPassUnchanged reports whether the server may get the CREATE TABLE unchanged. Then only columns that reference
-// wider keys keep their declared type.
+// MayPassUnchanged reports whether the server may get the CREATE TABLE unchanged, because at most columns that
+// reference wider keys would be changed.
 func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 
 // HasSequences reports whether the table can be created with sequences.

@@ -58,8 +58,8 @@ func (p *Planner) RecordSuccess(plan *Plan) {
 	}
 }
 
-// cachePlan caches a plan by verb and table. After maxTables plans found the cache full, the plans that were not used
-// since the last eviction are removed.
+// cachePlan caches a plan by verb and table. After maxTables plans found the cache full, cachePlan removes the plans
+// that were not used since the last eviction.
 func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

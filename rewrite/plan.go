@@ -92,8 +92,8 @@ func (p *Plan) ClientText() string {
 	return p.source
 }
 
-// ShouldLogFindings reports whether the caller should log the findings. ShouldLogFindings returns true once for each
-// plan with findings.
+// ShouldLogFindings reports whether the caller should log the findings. The result is true once for each plan with
+// findings.
 func (p *Plan) ShouldLogFindings() bool { return len(p.Findings) > 0 && !p.noted.Swap(true) }
 
 // summarize computes the fields of the plan that follow from its statements.
@@ -116,8 +116,8 @@ func (p *Plan) summarize() {
 	}
 }
 
-// AnyStatement reports whether is returns true for at least one statement of the plan. The function is gets pointers
-// because statements are large.
+// AnyStatement reports whether the condition is, a function, holds for at least one statement of the plan. The
+// function gets a pointer because statements are large.
 func (p *Plan) AnyStatement(is func(*Statement) bool) bool {
 	for i := range p.Statements {
 		if is(&p.Statements[i]) {

@@ -143,8 +143,8 @@ func (p *Planner) ByteaMapping() (how ByteaMapping, checked bool) {
 	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
 }
 
-// PlanWithNames returns the plan of a text for a session in which relations are resolved by names. If names is nil, or
-// Rules.Bytea is off, no column is mapped.
+// PlanWithNames returns the plan of a text for a session in which names resolves relations. If names is nil, or
+// Rules.Bytea is off, no column is mapped (bytea stored as text).
 func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
 		return p.Plan(sql)

@@ -131,8 +131,8 @@ type Rules struct {
 	Savepoints bool
 	// Bytea says how bytea columns in keys are stored. The value "" means ByteaOff.
 	Bytea ByteaMapping
-	// ByteaCheck adds a CHECK to each mapped column of a new table. The CHECK allows only lower-case hexadecimal digits,
-	// also for writes that bypass Sluice.
+	// ByteaCheck adds a CHECK to each mapped column (bytea stored as text) of a new table. The CHECK allows only
+	// lower-case hexadecimal digits, also for writes that bypass Sluice.
 	ByteaCheck bool
 	// ByteaColumns lists "table.column" pairs of bytea columns that CREATE TABLE stores as digits although no key
 	// contains them. A later CREATE INDEX may then use them.

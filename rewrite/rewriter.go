@@ -23,7 +23,7 @@ type statementPart struct {
 	advisory bool
 	uuids    bool // calls uuid_generate_v4
 	config   bool // calls set_config
-	// writeCommand and readOnlyAllowed are copied to the Statement after the rules, which may replace the Statement.
+	// writeCommand and readOnlyAllowed are copied to the Statement after all rules, because a rule may replace it.
 	writeCommand    string
 	readOnlyAllowed bool
 }
@@ -38,8 +38,8 @@ type rewriter struct {
 	mapped bool
 	text   []byte
 	parts  []statementPart
-	// planned plans one command, and is nil for a text of heavyBytes. alone does the same, and is nil also if
-	// transactions with DDL are not committed in parts. With whole, an ALTER TABLE is not cut into its commands.
+	// planned plans one command, and is nil for a text of heavyBytes or more. alone does the same, and is nil also if
+	// Sluice does not commit transactions in parts. With whole true, an ALTER TABLE is not cut into commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
@@ -100,8 +100,8 @@ func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.Name
 	return plan
 }
 
-// runRules applies the rewriting rules to every statement for which passes returns false. The others pass unchanged
-// and only get findings. With again, mapped bytea columns in the others get their second form (mapAlternative).
+// runRules applies the rewriting rules to every statement for which passes returns false. All others pass unchanged
+// and only get findings. With again true, runRules first tries another form for mapped bytea columns.
 func (p *Planner) runRules(sql string, parts []statementPart, names *schema.NameResolver, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.TreeChanges{}}
 	if len(sql) < heavyBytes {
@@ -250,7 +250,7 @@ func (r *rewriter) rewriteStatement(p *statementPart) {
 	}
 }
 
-// applyOtherRules applies all rewriting rules to a statement except those for cursors, COPY, locks and mapped columns.
+// applyOtherRules applies all rewriting rules to a statement except those for cursors, COPY, locks and bytea in keys.
 func (r *rewriter) applyOtherRules(p *statementPart) {
 	r.rewriteLocking(p)
 	r.rewriteUUIDCalls(p)
@@ -323,8 +323,8 @@ func (r *rewriter) statementTokens(p *statementPart) parse.TokenList {
 	return r.tokens.StatementTokens(r.text, p.st.Start, p.st.End)
 }
 
-// answerLocally turns a statement into one that Sluice answers with tag. The server gets the query Nothing in its
-// place, whose rows are dropped.
+// answerLocally turns a statement into one that Sluice answers with tag. The server gets the query Nothing instead,
+// and Sluice drops its rows.
 func (r *rewriter) answerLocally(p *statementPart, does LocalWork, tag string) {
 	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)

@@ -45,7 +45,7 @@ var rulesByNode = func() map[string][]func(*rewriter, *statementPart) {
 	return by
 }()
 
-// draftRule returns the rule that applies a rule of package alter.
+// draftRule returns a rule of this package that applies apply, a rule of package alter.
 func draftRule(apply func(*alter.Draft)) func(*rewriter, *statementPart) {
 	return func(r *rewriter, p *statementPart) { r.applyDraft(p, apply) }
 }

@@ -37,7 +37,7 @@ func contendingPlan(operation string) *Plan {
 	return plan
 }
 
-// markUnsure returns p, a plan of kind Read, with the mark that its statement may write by code that it does not show.
+// markUnsure returns p, a plan of kind Read, after recording that code which the text does not show may write.
 func markUnsure(p *Plan) *Plan {
 	p.unsure, p.Statements[0].unsure = true, true
 	return p

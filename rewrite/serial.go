@@ -132,8 +132,8 @@ func (r *rewriter) rewriteIdentityColumn(p *statementPart, column, constraint pa
 	o.writeAdded()
 }
 
-// prepareIdentitySequence prepares the form with a sequence for an identity column BY DEFAULT of int or smallint, and
-// reports whether it could. The column's default then replaces the identity.
+// prepareIdentitySequence prepares, for an identity column BY DEFAULT of int or smallint, the form with a sequence.
+// The result is false if it could not. In this form the column's default replaces the identity.
 func (r *rewriter) prepareIdentitySequence(o *sequenceOptions, column, constraint parse.TreeNode) bool {
 	n, i := r.numbering, o.ph.TokenAt(constraint.Integer("location"))
 	if n == nil || r.rules.SerialForm == SerialIdentity || i < 0 || o.behind < 0 || constraint.Text("generated_when") != "d" {

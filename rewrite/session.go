@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// answerPoolReset answers statements by which connection pools release cursors, channels and advisory locks: CLOSE ALL,
-// UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these.
+// answerPoolReset answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
+// ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these objects.
 func (r *rewriter) answerPoolReset(p *statementPart) {
 	if !r.rules.Session {
 		return
@@ -97,7 +97,7 @@ func settingNameConstant(m parse.TreeNode) string {
 	return strings.ToLower(text)
 }
 
-// markCurrentSetting marks SELECT current_setting('name') as ShowsInQuery, so that it is answered like SHOW name.
+// markCurrentSetting marks SELECT current_setting('name') as ShowsInQuery, so that Sluice answers it like SHOW name.
 func (st *Statement) markCurrentSetting(m parse.TreeNode) {
 	call, column := soleCall(m)
 	if n := len(call.ValuesIfPresent("args")); n == 1 || n == 2 && secondIsBool(call) {

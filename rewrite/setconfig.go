@@ -32,7 +32,7 @@ func (st *Statement) SetConfigParams() (n int) {
 	return n
 }
 
-// setConfigWork returns the value of Statement.Does for a SELECT of set_config calls with these columns.
+// setConfigWork returns the value of Statement.Does for a SELECT of set_config calls that has these result columns.
 func setConfigWork(columns []SetConfigColumn) LocalWork {
 	switch {
 	case (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0:
@@ -108,8 +108,8 @@ func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	}
 }
 
-// markApplicationName marks a query of set_config calls of application_name with constants, so that Sluice answers it.
-// With a parameter, the server reports the changed value.
+// markApplicationName marks a query of set_config calls of application_name with constants, so that Sluice answers
+// it. With a parameter, the server runs the query and reports the changed value.
 func (r *rewriter) markApplicationName(p *statementPart) {
 	changes, columns := parseSetConfigs(p.node)
 	if !r.rules.Named || len(columns) == 0 || (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0 || slices.ContainsFunc(changes, func(c SettingChange) bool { return c.Name != "application_name" }) {

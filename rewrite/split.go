@@ -15,8 +15,8 @@ import (
 // only on one table with equality on its key need this form. Lock locks the rows of the first table, and Read is the
 // query without FOR UPDATE. Rows of the other tables are not locked.
 type SplitQuery struct {
-	// Lock is the statement that locks the rows. Lock must run before Read in the same transaction, and its result is
-	// dropped.
+	// Lock is the statement that locks the rows. Lock must run before Read in the same transaction. Sluice drops its
+	// result.
 	Lock string
 	// Params maps the parameters of Lock to those of the client's query: $1 of Lock is the query's $Params[0].
 	Params []int
@@ -83,9 +83,9 @@ const (
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
-// HandleRefusal handles a server error for a plan. sent is the SplitQuery that was sent, or nil for the plan's text. If
-// the error refuses FOR UPDATE, hint is the hint for the client. Otherwise, or without Rules.Split, hint is "". again
-// reports that the plan now has a SplitQuery that was not sent yet. ActiveSplit returns it from now on.
+// HandleRefusal handles a server error for a plan. sent is the SplitQuery that Sluice sent, or nil for the plan's
+// text. If the error refuses FOR UPDATE, hint is the hint for the client. Otherwise, or without Rules.Split, hint is
+// "". again reports that the plan now has an unsent SplitQuery, which ActiveSplit returns from now on.
 func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, message []byte) (hint string, again bool) {
 	if !p.config.Rules.Split || !isSplitRefusal(code, message) {
 		return "", false
@@ -161,8 +161,8 @@ func (p *Planner) buildSplit(text string) *SplitQuery {
 	return s
 }
 
-// lockedTable returns the table whose rows Lock must lock, and the conditions that compare its columns with constants.
-// on is empty if the conditions may not hold for every row that the query would lock.
+// lockedTable returns the table whose rows the statement Lock must lock, and the conditions that compare its columns
+// with constants. on is empty if the conditions may not hold for every row that the query would lock.
 func lockedTable(query parse.TreeNode) (table parse.TreeNode, on []parse.Value) {
 	if !isBlockingForUpdate(query) || query.Child("with_clause").Shape != nil || query.Child("into_clause").Shape != nil ||
 		query.Integer("op") != int(parse.SETOP_NONE) {

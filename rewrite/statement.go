@@ -115,8 +115,8 @@ type TxControl struct {
 	Snapshot string
 }
 
-// IsDeferrableBegin reports whether a BEGIN may be answered before it is sent. A plain BEGIN, READ WRITE and REPEATABLE
-// READ may, because they mean the same at a later time.
+// IsDeferrableBegin reports whether Sluice may answer a BEGIN before sending it. A plain BEGIN, READ WRITE and
+// REPEATABLE READ may wait, because they mean the same at a later time.
 func (t TxControl) IsDeferrableBegin() bool {
 	return t.Verb == Begin && !t.ReadOnly && !t.Deferrable &&
 		(t.Isolation == DefaultIsolation || t.Isolation == RepeatableRead)
@@ -225,7 +225,7 @@ type Statement struct {
 	Operation string
 
 	// Tag is the command tag of a statement that Sluice answers, otherwise "". Plan.Text has a query without effect at
-	// the statement's position. If the server runs this query, its rows are dropped and Tag replaces its tag.
+	// the statement's position. If the server runs this query, Sluice drops its rows and replaces its tag by Tag.
 	Tag string
 	// Weakened reports a SERIALIZABLE that runs as REPEATABLE READ (Rules.Weaken). The client gets a warning at each run.
 	Weakened bool
@@ -240,10 +240,10 @@ type Statement struct {
 	Job IndexJob
 	// IfNoIndex is the index that a CREATE INDEX IF NOT EXISTS names, or nil for any other statement.
 	IfNoIndex *IndexName
-	// Hint is the hint that is added to a server error 0A000 or 42704 without one, or "" for none.
+	// Hint is what Sluice adds to a server error 0A000 or 42704 that has no hint, or "" for none.
 	Hint string
 	// ReplacementTag is the command tag that the client gets if Plan.Text has another statement at this position. The
-	// value "" leaves the server's tag. Warning, if not nil, is sent before the tag.
+	// value "" leaves the server's tag. The client gets Warning, if it is not nil, before the tag.
 	ReplacementTag string
 	Warning        *Notice
 	// Truncation is the TRUNCATE that the server gets as a DELETE, or nil for other statements.
@@ -276,8 +276,8 @@ func (st *Statement) MayLeaveState() bool {
 // MayRunInSteps reports whether Sluice may run several statements instead of this one (Steps).
 func (st *Statement) MayRunInSteps() bool { return st.Does == Alters }
 
-// MustRunInSteps reports whether Sluice may run several statements instead of this one, and the server must not get
-// this one.
+// MustRunInSteps reports whether Sluice may run several statements instead of this one (Steps), and must not send
+// this one to the server.
 func (st *Statement) MustRunInSteps() bool {
 	n, serial := st.Steps.(*SerialTable)
 	return st.MayRunInSteps() && !(serial && n.MayPassUnchanged())
@@ -289,7 +289,7 @@ func (st *Statement) StepTextAndTag() (text, tag string) { return st.Steps.TextA
 // Refusal is an error with which Sluice itself answers a statement.
 type Refusal struct {
 	Code, Message, Detail, Hint string // Code is a SQLSTATE
-	// Unsent means that the server must not get the statement, because it might read it as a different statement.
+	// Unsent means that the server must not get the statement, because the server might read it as a different one.
 	Unsent bool
 }
 

@@ -40,7 +40,7 @@ type lazySubstitute struct {
 }
 
 // Substitute returns the plan of sql with some statements replaced. plan is the plan of sql. by has one Substitute
-// for each statement. The result is nil if the new text fails verification. The last result of each plan is cached.
+// for each statement. The result is nil if the new text fails verification. plan caches the last result.
 func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if last := plan.substituted.made.Load(); last != nil && slices.Equal(last.by, by) {
 		return last.plan

@@ -17,7 +17,7 @@ import (
 type DDLInTransactions uint8
 
 const (
-	// RefuseDDL means that DDL within a transaction is sent to the server, which refuses it.
+	// RefuseDDL means that Sluice sends DDL within a transaction to the server, which refuses it.
 	RefuseDDL DDLInTransactions = iota
 	// CommitDDL means that Sluice commits the transaction before and after DDL. DDL that drops rows is an exception if
 	// it would be committed before the client's COMMIT.
@@ -82,8 +82,8 @@ func (st *Statement) Demand() TxDemand {
 	return d
 }
 
-// Demand returns what the statements of the plan together require of their transaction. ok is false for a text without
-// a parse, and if the server refuses a statement in any transaction.
+// Demand returns what the statements of the plan together require of their transaction. ok is false for a text that
+// was not parsed, and if the server refuses a statement in any transaction.
 func (p *Plan) Demand() (d TxDemand, ok bool) {
 	for i := range p.Statements {
 		d = d.Union(p.Statements[i].Demand())
@@ -96,8 +96,8 @@ func isAlwaysRefused(f finding.Finding) bool {
 	return f.Severity == finding.Error && f.Outcome != finding.Rewritten && f.Feature != finding.SeveralDDL && f.Feature != finding.DDLAndDML
 }
 
-// SingleTxHint returns the hint for a text that was sent as one transaction and exceeded what a transaction takes. Even
-// with CommitDDL a text is sent whole if DSQL refuses one of its statements.
+// SingleTxHint returns the hint for a text that Sluice sent as one transaction, and that exceeded what a transaction
+// takes. Even with CommitDDL, Sluice sends a text whole if DSQL refuses one of its statements.
 func (p *Plan) SingleTxHint() string {
 	i := slices.IndexFunc(p.Findings, isAlwaysRefused)
 	if i < 0 {
@@ -113,7 +113,7 @@ func (p *Plan) SingleTxHint() string {
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// planAlone plans a statement of a text as a separate text. With whole, an ALTER TABLE is not cut into its commands.
+// planAlone plans a statement of a text as a separate text. With whole true, an ALTER TABLE is not cut into commands.
 func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) *Plan {
 	if whole {
 		other := *p
@@ -128,7 +128,7 @@ func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) 
 	return p.applyRules(sql, tree, names, plan, parts)
 }
 
-// markSeparate handles DDL in a multi-statement query for which Sluice runs several statements if it is sent alone.
+// markSeparate handles DDL in a multi-statement query for which Sluice would run several statements if it were alone.
 // markSeparate marks the statement to run as a separate text, takes over its findings, and reports whether it did.
 func (r *rewriter) markSeparate(p *statementPart) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.TypeName()) {
@@ -179,7 +179,7 @@ func (p *Plan) GroupBounds(group [2]int) (from, to int) {
 	return p.Statements[group[0]].Start, p.Statements[group[1]-1].End
 }
 
-// ExceedsTransaction reports whether the text is known to exceed what one transaction takes, or one plan (BehindDDL).
+// ExceedsTransaction reports whether the text certainly exceeds what one transaction, or one plan (BehindDDL), takes.
 func (p *Plan) ExceedsTransaction() bool {
 	return p.BehindDDL || slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) ||
 		slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
@@ -234,7 +234,7 @@ func (r *rewriter) reportTransactions() {
 	}
 }
 
-// txContents records what the current transaction contains. dropped reports a DROP before the statement observed last.
+// txContents records what the current transaction contains. dropped reports a DROP before the last added statement.
 type txContents struct{ ddl, dml, drops, dropped bool }
 
 // addStatement adds a statement to the transaction. addStatement returns the feature that the transaction thereby uses
@@ -266,8 +266,8 @@ func (b *txContents) addStatement(st *Statement) finding.Feature {
 	return ""
 }
 
-// featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the statement,
-// b is reset and begins with the statement.
+// featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the
+// statement, featureFinding resets b, which then contains only the statement.
 func (b *txContents) featureFinding(f finding.Feature, st *Statement, how DDLInTransactions) finding.Finding {
 	found := finding.Refused(f, st.Start)
 	switch {

@@ -85,7 +85,7 @@ func parseTruncate(node parse.TreeNode) *Truncation {
 	return t
 }
 
-// truncateName is the prefix of the WITH queries in the DELETE that replaces a TRUNCATE. Tables must not have it.
+// truncateName begins the names of WITH queries in the DELETE for a TRUNCATE. No table may have such a name.
 const truncateName = "sluice truncate"
 
 // deleteSQL returns the DELETE statement that replaces the TRUNCATE.
@@ -103,7 +103,7 @@ func (t *Truncation) deleteSQL() string {
 	return b.String()
 }
 
-// refusedBy precedes the reason in the server's error for a refused TRUNCATE. Its last byte separates parts.
+// refusedBy precedes the reason in a server error for a refused TRUNCATE. Its last byte separates reason and names.
 const refusedBy = "sluice\x01"
 
 // allowedCondition returns an SQL condition that is true for every row, or fails if the TRUNCATE must be refused.

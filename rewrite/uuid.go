@@ -91,8 +91,8 @@ func (u *uuidRewriter) visit(m parse.TreeNode) {
 	}
 }
 
-// keepColumnNames preserves the column names of a FROM item. A single function names its column after the item's alias,
-// so an alias is added. In ROWS FROM with several functions the calls are not rewritten.
+// keepColumnNames preserves the column names of a FROM item. A single function names its column after the item's
+// alias, so keepColumnNames adds an alias. It does not rewrite calls in ROWS FROM with several functions.
 func (u *uuidRewriter) keepColumnNames(item parse.TreeNode) {
 	var calls []parse.TreeNode
 	functions := 0

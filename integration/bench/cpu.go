@@ -16,7 +16,7 @@ import (
 // tick is the unit of CPU times in /proc, 1/USER_HZ. USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpuMeter measures the CPU time of the proxy and of other programs, from its start to a read.
+// cpuMeter measures the CPU time of the proxy and of other programs, from startCPUMeter to a call of readUsage.
 type cpuMeter struct {
 	proxy int // process id, 0 for none
 
@@ -24,7 +24,8 @@ type cpuMeter struct {
 	counters
 }
 
-// counters are CPU times since the start of the machine or process, which only grow.
+// counters are CPU times that only grow. idle and stolen count since the start of the machine, own and used since the
+// start of the processes.
 type counters struct {
 	idle, stolen time.Duration // of all CPUs
 	own          time.Duration // this process and its descendants
@@ -52,14 +53,15 @@ func (m *cpuMeter) readUsage() (cpuUsage, error) {
 	return m.counters.usageUntil(now, time.Since(m.began), onlineCPUs()), nil
 }
 
-// usageUntil returns the usage between the readings c and now.
+// usageUntil returns the CPU usage between two readings of the counters, the earlier c and the later now. elapsed is
+// the time between the two readings, and cpus is the number of CPUs.
 func (c counters) usageUntil(now counters, elapsed time.Duration, cpus int) cpuUsage {
 	stolen := now.stolen - c.stolen
 	busy := elapsed*time.Duration(cpus) - (now.idle - c.idle) - stolen
 	foreign := busy - (now.own - c.own)
 	return cpuUsage{
 		proxy: now.used - c.used,
-		// The difference may be slightly below zero, because the counters are read one after the other.
+		// The difference foreign may be slightly below zero, because the counters are read one after the other.
 		foreign: max(0, float64(foreign)/float64(elapsed)),
 		stolen:  float64(stolen) / float64(elapsed),
 	}
@@ -143,7 +145,8 @@ func processTreeCPUTime(root int) (time.Duration, error) {
 	for family := []int{root}; len(family) > 0; {
 		pid := family[0]
 		family = append(family[1:], children[pid]...)
-		// A process that ends at this moment is not counted now, but the next time.
+		// A process that ends between the reading of /proc and this call is not counted in this sum. The next sum counts it
+		// as an ended child.
 		alive, _ := processCPUTime(pid)
 		sum += alive + ended[pid]
 	}
@@ -169,7 +172,7 @@ func parseProcStat(text string) (pid, parent int, late time.Duration, err error)
 	return pid, parent, late, err
 }
 
-// parseTicks returns the sum of times in the unit of /proc.
+// parseTicks returns the sum of the columns, which are CPU times in /proc in units of tick.
 func parseTicks(columns ...string) (time.Duration, error) {
 	var sum time.Duration
 	for _, column := range columns {

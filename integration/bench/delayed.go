@@ -104,7 +104,8 @@ func (b *bench) measureDelayed(ctx context.Context, r *report) error {
 	return nil
 }
 
-// serverPath is a way to the distant server: directly or through Sluice. relay is the relay that delays this way.
+// serverPath is a way to the distant server: directly or through Sluice. relay is the delayRelay (proxy that delays
+// every byte) on this way.
 type serverPath struct {
 	name  string
 	port  int

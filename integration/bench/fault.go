@@ -27,7 +27,7 @@ const (
 	faultOneWay = 5 * time.Millisecond
 	// warmUp is the time before the first sample, in which the pool of backends fills.
 	warmUp = 5 * time.Second
-	// recovery is the time between a fault and the second measurement of the rate.
+	// recovery is the time between a fault and the second measurement of the workload's rate of transactions.
 	recovery = 5 * time.Second
 
 	steadyClients   = 16
@@ -36,8 +36,8 @@ const (
 	faultPool = 100
 )
 
-// faultWorkload is a workload of several clients. One of them meets a planned fault: an error or a cut that dsqlsim
-// injects. No two clients change the same rows.
+// faultWorkload is a workload of several clients. One of them meets a planned fault, which is an error or a cut
+// connection that dsqlsim injects. No two clients change the same rows.
 type faultWorkload struct {
 	id, title string
 	plan      string // the faults that dsqlsim injects, in JSON
@@ -64,7 +64,7 @@ func contendingStatements(int) []string {
 	return []string{"BEGIN", "UPDATE account SET n = n + 1 WHERE id = -1", "COMMIT"}
 }
 
-// faultResult is the rate of a workload before and after an injected fault (error or cut), and the ratio of the two
+// faultResult has a workload's rates before and after an injected fault (error or cut), and the ratio of the two
 // rates.
 type faultResult struct {
 	ID     string       `json:"id"`

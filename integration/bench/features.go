@@ -46,7 +46,8 @@ func features() []feature {
 	}
 }
 
-// measureFeatures measures the costs of rewriting and of replay.
+// measureFeatures measures what each feature (rewriting, logging for a replay) costs, compared with a Sluice that
+// only relays.
 func (b *bench) measureFeatures(ctx context.Context, r *report) error {
 	for _, f := range features() {
 		if err := b.measureFeature(ctx, r, f); err != nil {
@@ -80,8 +81,8 @@ func (b *bench) measureFeature(ctx context.Context, r *report, f feature) error 
 	return err
 }
 
-// measureOnAndOff runs a workload through two ports in turns, with a feature and without it. It calls prepare before
-// each sample, and passes true if the feature is on.
+// measureOnAndOff runs a workload through two Sluices in turns. The Sluice at port on has the feature, and the one at
+// port off lacks it. Before each sample it calls prepare, with true if the feature is on.
 func (b *bench) measureOnAndOff(ctx context.Context, w *workload, title string, on, off int, prepare func(on bool) error) (featureResult, error) {
 	ports, rates := [2]int{off, on}, [2][]float64{}
 	for _, port := range ports { // pools and caches fill
@@ -120,7 +121,8 @@ func (b *bench) measureOnAndOff(ctx context.Context, w *workload, title string, 
 		Ratio: summarize(roundRatios(rates[1], rates[0]))}, nil
 }
 
-// measureLogBytes returns how many bytes Sluice stores for an open transaction that has run TPC-B's five statements.
+// measureLogBytes returns how many bytes Sluice stores for an open transaction that has run four of TPC-B's
+// statements.
 func (b *bench) measureLogBytes(ctx context.Context, s *harness.Sluice) (float64, error) {
 	for i := range openTransactions {
 		config, err := pgx.ParseConfig(s.DSN(database))

@@ -40,10 +40,11 @@ var goals = []goal{
 	{"told of a conflict: the same in two Sluices", false, 0, 0.02, func(r *report) roundSummary { return r.conflictRate(1) }},
 }
 
-// zeroBound is a bound that only 0 reaches, since it is less than the share of one transaction of a run.
+// zeroBound is a goal's bound for shares of transactions that only a share of 0 reaches. It is less than the share of
+// a single transaction in a run.
 const zeroBound = 1e-9
 
-// goalResult is a goal with the measured figure, and whether the figure reaches the goal.
+// goalResult is the result of judging a goal: the goal, the measured figure, and whether the figure reaches the goal.
 type goalResult struct {
 	Goal    string       `json:"goal"`
 	Figure  roundSummary `json:"figure"`

@@ -123,7 +123,8 @@ func connectIdle(ctx context.Context, port int, role string) (net.Conn, error) {
 	return conn, nil
 }
 
-// performStartup asks for protocol 3.0 and reads up to ReadyForQuery. A server's request for a password is an error.
+// performStartup starts a session on conn as role, with protocol 3.0, and reads up to ReadyForQuery. A server's
+// request for a password is an error.
 func performStartup(conn net.Conn, role string) error {
 	if err := conn.SetDeadline(time.Now().Add(startupLimit)); err != nil {
 		return err

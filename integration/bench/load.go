@@ -13,7 +13,7 @@ import (
 // rates and their ratios were off by up to ten times.
 const doubtfulCores = 0.1
 
-// sampleSeries has one candidate's values in a workload, one value for each round.
+// sampleSeries has the values of one candidate (proxy or direct connection) in a workload, one value for each round.
 type sampleSeries struct {
 	rate, p50, p99, cpu, foreign, stolen []float64
 }
@@ -39,7 +39,8 @@ func (s *sampleSeries) add(v loadSample) {
 	s.stolen = append(s.stolen, v.stolen)
 }
 
-// measureLoad runs every wanted workload of pgbench through every candidate.
+// measureLoad runs each of pgbench's workloads that --only selects through every candidate (proxy or direct
+// connection).
 func (b *bench) measureLoad(ctx context.Context, r *report) error {
 	list := b.filterWorkloads(workloads())
 	if len(list) == 0 {
@@ -89,7 +90,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-// measureRound runs one round of one workload, with the candidates in random order.
+// measureRound runs one round of one workload, with the candidates (proxies and direct connection) in random order.
 func (b *bench) measureRound(ctx context.Context, round int, w *workload, taken map[string]*sampleSeries) error {
 	candidates := b.rig.candidates(w)
 	if b.quick { // only PgBouncer is compared with

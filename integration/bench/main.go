@@ -187,7 +187,7 @@ type bench struct {
 	failures []string
 }
 
-// recordFailure records a sample that failed. The run goes on without that sample.
+// recordFailure records a sample that failed. The bench goes on without that sample.
 func (b *bench) recordFailure(id, candidate string, err error) {
 	b.failures = append(b.failures, fmt.Sprintf("%s, %s: %v", id, candidate, err))
 	fmt.Fprintf(b.progress, "%s, %s: %v\n", id, candidate, err)

@@ -23,7 +23,8 @@ func mappedWorkloads() []workload {
 	}
 }
 
-// measureMapping measures the costs of mapping bytea keys, with two instances of dsqlsim that have the same table.
+// measureMapping measures what it costs to store bytea keys as text, with two instances of dsqlsim that have the same
+// table.
 func (b *bench) measureMapping(ctx context.Context, r *report) error {
 	wanted := b.filterWorkloads(mappedWorkloads())
 	if len(wanted) == 0 {

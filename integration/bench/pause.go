@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// In the part pause of the bench, clients compete for rows with two pauses before the first replay (retry.first_delay).
-// One is as long as the pause before any other replay, and the other is the default.
+// The part named pause of the bench lets clients compete for rows. It compares two pauses before the first replay
+// (retry.first_delay): the default, and one as long as the pause before any later replay.
 
 const (
 	idPause = "pause"

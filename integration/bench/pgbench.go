@@ -30,7 +30,7 @@ type pgbenchResult struct {
 	latencies    []int64 // microseconds, of a share of the transactions
 }
 
-// runPgbench runs a workload through a port for the seconds of a sample.
+// runPgbench runs a workload with pgbench through a port of the loopback, for the length of a sample.
 func (b *bench) runPgbench(ctx context.Context, w *workload, port int) (pgbenchResult, error) {
 	dir, err := os.MkdirTemp(b.rig.dir, "pgbench-")
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A quick run shows whether a change has made Sluice slower: five workloads in about 90 s, each figure beside the
-// recorded one. It compares ratios to PgBouncer in the same round, because machines and kernel versions differ.
+// A quick run (--quick) shows whether a change has made Sluice slower: five workloads in about 90 s. It prints each
+// figure beside the recorded one. It compares ratios to PgBouncer in the same round, because machines and kernel
+// versions differ.
 
 const (
 	quickRounds  = 7

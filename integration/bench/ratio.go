@@ -8,7 +8,8 @@ import (
 // missingValue is the value of a sample that failed. Arithmetic propagates missingValue, and summarize leaves it out.
 var missingValue = math.NaN()
 
-// roundSummary sums up one value over the rounds in which it was measured. The zero roundSummary was not measured.
+// roundSummary sums up one value over the rounds in which it was measured. The zero roundSummary means that the value
+// was not measured.
 type roundSummary struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
@@ -38,8 +39,8 @@ func roundRatios(a, b []float64) []float64 {
 	return applyPerRound(func(v []float64) float64 { return v[0] / v[1] }, a, b)
 }
 
-// addedRatios returns, for each round, how much more a adds to base than b adds. For a round in which b adds nothing,
-// it returns missingValue.
+// addedRatios returns, for each round, the quotient of two differences: (a - base) / (b - base). For a round in which
+// b does not exceed base, it returns missingValue.
 func addedRatios(a, b, base []float64) []float64 {
 	return applyPerRound(func(v []float64) float64 {
 		if v[1] <= v[2] {
@@ -49,8 +50,8 @@ func addedRatios(a, b, base []float64) []float64 {
 	}, a, b, base)
 }
 
-// applyPerRound calls the function of for each round, with the values of all series in that round. A shorter series
-// has missingValue for the last rounds.
+// applyPerRound calls a function (parameter of) for each round, and returns the results. The function gets the values
+// of all series in that round. A shorter series has missingValue for the last rounds.
 func applyPerRound(of func([]float64) float64, series ...[]float64) []float64 {
 	rounds := 0
 	for _, s := range series {

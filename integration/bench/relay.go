@@ -23,8 +23,8 @@ type delayRelay struct {
 	target   string
 	delay    time.Duration
 
-	// trips counts the round trips: how often a client has sent bytes for the first time since bytes of the server reached
-	// the client.
+	// trips counts the round trips. A round trip counts when a client sends the first bytes since bytes of the server
+	// reached the client.
 	trips atomic.Int64
 
 	running sync.WaitGroup
@@ -122,8 +122,8 @@ type delayedChunk struct {
 	due  time.Time
 }
 
-// forwardDelayed passes bytes from src to dst and closes both at the end. It calls arrived after a read from src, and
-// delivers right before a write to dst.
+// forwardDelayed passes bytes from src to dst and closes both at the end. It calls the function arrived after each
+// read from src, and the function delivers right before each write to dst.
 func (r *delayRelay) forwardDelayed(dst io.WriteCloser, src io.ReadCloser, arrived, delivers func()) {
 	queue := make(chan delayedChunk, relayQueue)
 	go func() { // ends when src does; forward closes that and empties the queue

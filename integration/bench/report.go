@@ -25,7 +25,8 @@ type report struct {
 	Doubtful int          `json:"doubtful_samples"`
 
 	Workloads []workloadResult `json:"workloads"`
-	// Shares are the CPU shares in the workloads with the highest CPU time relative to PgBouncer.
+	// Shares has the share of functions in Sluice's CPU time, for the workloads with the highest CPU time relative to
+	// PgBouncer.
 	Shares   []workloadShares   `json:"shares,omitempty"`
 	Idle     *idleResult        `json:"idle,omitempty"`
 	Delayed  []delayedResult    `json:"delayed"`
@@ -39,7 +40,8 @@ type report struct {
 	Failures []string     `json:"failures,omitempty"`
 }
 
-// workloadResult has the figures of one workload: those of each candidate, and ratios between candidates.
+// workloadResult has the figures of one workload: those of each candidate (proxy or direct connection), and ratios
+// between candidates.
 type workloadResult struct {
 	ID        string           `json:"id"`
 	Title     string           `json:"title"`
@@ -48,14 +50,14 @@ type workloadResult struct {
 	PgBouncer candidateFigures `json:"pgbouncer"`
 	Sluice    candidateFigures `json:"sluice"`
 
-	// These are ratios of Sluice to another candidate, within a round.
+	// These are ratios of Sluice's figure to that of PgBouncer or of the direct connection, in the same round.
 	RateToPgBouncer     roundSummary `json:"rate_to_pgbouncer"`
 	RateToDirect        roundSummary `json:"rate_to_direct"`
 	CPUToPgBouncer      roundSummary `json:"cpu_to_pgbouncer"`
 	AddedP50ToPgBouncer roundSummary `json:"added_p50_to_pgbouncer"` // beyond direct's
 }
 
-// candidateFigures holds the figures of one candidate in a workload.
+// candidateFigures holds the figures of one candidate (proxy or direct connection) in a workload.
 type candidateFigures struct {
 	Rate    roundSummary `json:"per_second"`
 	P50     roundSummary `json:"p50_us"`
@@ -156,8 +158,8 @@ func (r *report) faultByID(id string) faultResult {
 	return faultResult{}
 }
 
-// conflictRate returns the share of transactions that ended with a conflict at the client, of clients that compete for
-// one row. fight is the index in Fights.
+// conflictRate returns the share of transactions that ended with a conflict at the client. In the measurement clients
+// compete for one row. fight is the measurement's index in Fights.
 func (r *report) conflictRate(fight int) roundSummary {
 	if fight >= len(r.Fights) {
 		return roundSummary{}

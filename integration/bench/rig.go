@@ -104,7 +104,8 @@ func (r *benchServers) stopAll() error {
 	return r.postgres.Close()
 }
 
-// candidates returns the ways to the server in a workload.
+// candidates returns the ways to the server that the bench compares in workload w: directly, through PgBouncer,
+// through Sluice.
 func (r *benchServers) candidates(w *workload) []candidate {
 	pooler := r.pooler
 	if w.session {

@@ -62,7 +62,8 @@ var shareGroups = []struct {
 	{"memory and its collection", []string{"runtime.mallocgc", "runtime.gcBgMarkWorker"}},
 }
 
-// worstWorkloads returns the ids of the workloads with the highest CPU ratios to PgBouncer, the highest first.
+// worstWorkloads returns the ids of the workloads in which Sluice's CPU time relative to PgBouncer is highest, the
+// highest first.
 func (r *report) worstWorkloads() []string {
 	measured := slices.DeleteFunc(slices.Clone(r.Workloads), func(w workloadResult) bool { return w.CPUToPgBouncer.Rounds == 0 })
 	slices.SortStableFunc(measured, func(a, b workloadResult) int { return cmp.Compare(b.CPUToPgBouncer.Median, a.CPUToPgBouncer.Median) })
@@ -73,7 +74,8 @@ func (r *report) worstWorkloads() []string {
 	return ids
 }
 
-// profileWorst profiles the workloads with the highest CPU ratios. After an error all other figures remain.
+// profileWorst profiles Sluice in the workloads with the highest CPU time relative to PgBouncer. It records its
+// errors as failures, so that the report has all figures of the other parts.
 func (b *bench) profileWorst(ctx context.Context, r *report) error {
 	ids := r.worstWorkloads()
 	if b.quick || len(ids) == 0 {

@@ -76,7 +76,7 @@ func insertTables(document string, r *report) (string, error) {
 // in one slower.
 var readmeWorkloads = []string{"select-extended-16", "tpcb", idChurn}
 
-// readmeTable returns the table for README.md, with the ratios of the workloads in shown.
+// readmeTable returns the table for README.md, with the ratios of the workloads in readmeWorkloads.
 func (r *report) readmeTable() string {
 	var t strings.Builder
 	t.WriteString("| pgbench | transactions/s, Sluice to PgBouncer | CPU, Sluice to PgBouncer |\n|---|---|---|\n")
@@ -88,7 +88,7 @@ func (r *report) readmeTable() string {
 	return t.String()
 }
 
-// formatTables returns the figures as tables in Markdown.
+// formatTables returns the report's figures as tables in Markdown.
 func (r *report) formatTables() string {
 	var t strings.Builder
 	r.writeConditions(&t)
@@ -238,7 +238,7 @@ func joinFigures(figures ...roundSummary) string {
 	return strings.Join(cells, ", ")
 }
 
-// medianText returns the text of the median, without the range.
+// medianText returns the median as text, without the range of the values.
 func (f roundSummary) medianText() string {
 	if f.Rounds == 0 {
 		return "-"
@@ -246,7 +246,7 @@ func (f roundSummary) medianText() string {
 	return formatNumber(f.Median)
 }
 
-// medianAndRange returns the text of the median with the range.
+// medianAndRange returns the median as text, followed by the range of the values.
 func (f roundSummary) medianAndRange() string {
 	if f.Rounds < 2 {
 		return f.medianText()

@@ -9,18 +9,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Client is a session in the stock database, or in the mapped database, which stores bytea keys as text.
+// Client is a session in one of the two databases that the oracle compares. The stock database is a plain PostgreSQL.
+// The mapped database stores bytea keys as text.
 type Client struct {
 	Conn *pgconn.PgConn
-	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. Without
-	// Plan the server gets the client's text.
+	// Plan returns the text that the server gets instead of a client's text, or the error that the client gets. If Plan
+	// is nil, the server gets the client's text.
 	Plan func(sql string) (string, error)
 	// Mapped means that Conn reaches the mapped database directly, without the proxy that maps its columns. A mapped
 	// database stores bytea keys as text.
 	Mapped bool
 }
 
-// resultColumn is the description of a column in an answer to the client.
+// resultColumn describes a column of a result, as the client got the description.
 type resultColumn struct {
 	name string
 	typ  uint32
@@ -123,8 +124,8 @@ func (o *statementOutcome) addResult(r *pgconn.Result) {
 			case v == nil:
 				values = append(values, "NULL")
 			case r.FieldDescriptions[i].Format == 1 && o.fields[i].typ == record:
-				// The value is replaced, since its binary format contains the types of its columns, which differ in the two
-				// databases.
+				// This text replaces the value of an anonymous row in binary format. The value contains the types of its columns,
+				// which differ in the two databases.
 				values = append(values, fmt.Sprintf("a row of %d values", v[3]))
 			default:
 				values = append(values, fmt.Sprintf("%q", v))

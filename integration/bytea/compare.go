@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// comparisonResult says whether the two databases answered a statement equally.
+// comparisonResult says whether the stock database (plain PostgreSQL) and the mapped one (bytea keys stored as text)
+// answered a statement equally.
 type comparisonResult struct {
 	kind comparisonKind
 	text string
@@ -22,7 +23,8 @@ const (
 	mismatch
 )
 
-// compareOutcomes compares the outcome in the mapped database with that in the stock database.
+// compareOutcomes compares the outcomes of statement s in two databases: mapped (bytea keys stored as text) and stock
+// (plain PostgreSQL).
 func compareOutcomes(s statement, stock, mapped statementOutcome) comparisonResult {
 	if mapped.code == "55000" && s.table != nil && s.table.Of != nil {
 		mapped.code = "0A000" // all columns of the view are mapped
@@ -51,9 +53,9 @@ func compareOutcomes(s statement, stock, mapped statementOutcome) comparisonResu
 	return comparisonResult{same, ""}
 }
 
-// cardinality is the SQLSTATE for a subquery that returns several rows as one value. PostgreSQL evaluates the parts of
-// an AND or a CASE in the order of their costs, and conversions add costs. Only one database may therefore run the
-// subquery. Excess bounds the number of these cases.
+// cardinality is the SQLSTATE for a subquery that returns several rows as one value. PostgreSQL evaluates the parts
+// of an AND or a CASE in the order of their costs, and conversions add costs. Only one database may therefore run the
+// subquery. Tally.ExcessProblem bounds the number of these cases.
 const (
 	cardinality  = "21000"
 	oneEvaluates = "21000 in one of both"
@@ -64,9 +66,9 @@ func hasBranches(text string) bool {
 	return strings.Contains(text, "(SELECT") && (strings.Contains(text, " AND ") || strings.Contains(text, " OR ") || strings.Contains(text, "CASE "))
 }
 
-// mayErrorsDiffer reports whether one statement may get the SQLSTATE stock from one database and mapped from the
-// other. A text may have several errors of analysis, and each database may find another one first. A wrong text may
-// also be refused with 0A000.
+// mayErrorsDiffer reports whether the two databases may answer one statement with the SQLSTATEs stock and mapped. A
+// statement may have several errors of analysis, and each database may find another one first. The mapped database
+// may also refuse a wrong statement with 0A000.
 func mayErrorsDiffer(stock, mapped string) bool {
 	return strings.HasPrefix(stock, "42") && (strings.HasPrefix(mapped, "42") || mapped == "0A000") ||
 		mapped == "0A000" && strings.HasPrefix(stock, "2")
@@ -79,7 +81,7 @@ func (o statementOutcome) resultText() string {
 	return fmt.Sprintf("%s, %d rows", o.tag, len(o.rows))
 }
 
-// describeDifference returns in what two answers differ, "" if they are equal.
+// describeDifference returns how the answers stock and mapped of the two databases differ, or "" if they are equal.
 func describeDifference(s statement, stock, mapped statementOutcome) string {
 	switch {
 	case !slices.Equal(stock.params, mapped.params):
@@ -102,7 +104,8 @@ func describeDifference(s statement, stock, mapped statementOutcome) string {
 	return ""
 }
 
-// describeRowDifference returns in what two sets of rows differ, in any order, "" if they are equal.
+// describeRowDifference returns which rows only one of two results has, whatever their order. It returns "" if the
+// rows are equal.
 func describeRowDifference(stock, mapped []string) string {
 	stock, mapped = slices.Sorted(slices.Values(stock)), slices.Sorted(slices.Values(mapped))
 	if slices.Equal(stock, mapped) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// comparableType draws a type whose values can be compared, in most cases bytea.
+// comparableType draws a type at random whose values can be compared, in most cases bytea.
 func (g *sqlGenerator) comparableType() Type {
 	return pickOne(g.choiceSequence, Bytea, Bytea, Bytea, Bytea, Int, Text)
 }
@@ -38,7 +38,8 @@ func (g *sqlGenerator) condition(s *queryScope, depth int) string {
 	}
 }
 
-// columnComparison returns the comparison of a column, in most cases, with a value.
+// columnComparison returns a condition that compares an expression with others, or tests it for NULL. That expression
+// is a column in most cases.
 func (g *sqlGenerator) columnComparison(s *queryScope, depth int) string {
 	t := g.comparableType()
 	left := g.columnRef(s, t)

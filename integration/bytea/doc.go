@@ -13,8 +13,8 @@
 // Two differences are allowed and counted. At most one of a hundred statements may be refused (0A000), which a client
 // can write in another way. If a statement has several errors, the databases may report different ones.
 //
-// In addition there are texts by hand (traps.go): texts that a simple rewriting gets wrong, grouped by the reason
-// (trapcases.go), and SQL of all forms (trapforms.go).
+// In addition there are texts written by hand (traps.go). Those in trapcases.go are texts that a simple rewriting
+// gets wrong, grouped by the reason. Those in trapforms.go are SQL of all forms.
 //
 // Package rewrite runs the comparison without a proxy, with the texts that it plans. Package bytea runs the
 // comparison through the built program on dsqlsim, the simulated DSQL cluster:

@@ -15,7 +15,7 @@ func newChoiceSequence(seed, n uint64) *choiceSequence {
 	return &choiceSequence{random: rand.New(rand.NewPCG(seed, n))}
 }
 
-// intBelow draws a random number from 0 to n-1.
+// intBelow returns the next number of the list, from 0 to n-1.
 func (d *choiceSequence) intBelow(n int) int {
 	k := 0
 	switch at := len(d.made); {
@@ -31,7 +31,8 @@ func (d *choiceSequence) intBelow(n int) int {
 // chance returns true with a probability of percent per cent. For the number zero it returns false.
 func (d *choiceSequence) chance(percent int) bool { return d.intBelow(100) >= 100-percent }
 
-// pickOne draws one of several values. The first value is the simplest.
+// pickOne returns one of the given values, which the next number of d selects. Zero selects the first value, the
+// simplest.
 func pickOne[T any](d *choiceSequence, of ...T) T { return of[d.intBelow(len(of))] }
 
 // shrinkList returns a smaller list of numbers for which wanted returns true. It makes at most tries calls of wanted.

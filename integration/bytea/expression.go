@@ -46,7 +46,8 @@ func (g *sqlGenerator) leafExpression(s *queryScope, t Type) string {
 	return g.world.drawConstant(g.choiceSequence, t)
 }
 
-// genericExpression returns an expression of a type, in a form that all types have.
+// genericExpression returns an expression of type t, in a form that works for every type, for example coalesce or
+// CASE.
 func (g *sqlGenerator) genericExpression(s *queryScope, t Type, depth int) string {
 	e := func() string { return g.expression(s, t, depth) }
 	switch g.intBelow(11) {

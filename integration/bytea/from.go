@@ -28,7 +28,7 @@ func (g *sqlGenerator) joinedItem(s *queryScope, depth int) string {
 	return text
 }
 
-// addItem adds an item to a scope.
+// addItem adds an item of FROM to the scope s.
 func (g *sqlGenerator) addItem(s *queryScope, it *fromItem) {
 	s.items = append(s.items, it)
 	s.star = append(s.star, it.columns...)
@@ -45,7 +45,7 @@ func commonColumns(a, b *fromItem) []string {
 	return all
 }
 
-// joinItem returns the text of a join between an item and the items of a scope.
+// joinItem returns the text of a join between the item it of FROM and the items that scope s already has.
 func (g *sqlGenerator) joinItem(s *queryScope, last *fromItem, text, more string, it *fromItem, depth int) string {
 	kind := pickOne(g.choiceSequence, " JOIN ", " LEFT JOIN ", " RIGHT OUTER JOIN ", " FULL JOIN ", " INNER JOIN ")
 	shared := commonColumns(last, it)

@@ -34,7 +34,8 @@ func (w *TestSchema) newStatement(d *choiceSequence) statement {
 		q, table = g.modifyingWithQuery()
 	}
 	for i, p := range g.params {
-		// The client must declare the type of a parameter that is missing in the text, because its expression was dropped.
+		// The text lacks a parameter if the generator dropped the expression that contained it. The client must then
+		// declare the parameter's type.
 		if !p.array && !strings.Contains(q.text, fmt.Sprintf("$%d", i+1)) {
 			g.params[i].oid = oids[p.typ]
 		}
@@ -64,7 +65,7 @@ func (g *sqlGenerator) targetTable(t *Table) (string, *queryScope) {
 	return strings.Replace(text, " AS AS ", " AS ", 1), &queryScope{items: []*fromItem{it}, star: it.columns}
 }
 
-// returningClause adds a RETURNING clause to a query, or none.
+// returningClause appends a RETURNING clause to the text of q, or nothing.
 func (g *sqlGenerator) returningClause(s *queryScope, q *query) {
 	if g.chance(45) {
 		q.text += " RETURNING " + g.targetList(s, maxDepth-1, nil, q)
@@ -197,8 +198,8 @@ func (g *sqlGenerator) setAssignments(t *Table, s *queryScope) string {
 	return strings.Join(all, ", ")
 }
 
-// matchedTable adds another table to a statement, and returns the table's text and a condition. With the condition,
-// each row of the statement's own table has at most one row in the added table.
+// matchedTable draws another table for a statement. It returns the text that names that table, and a condition. With
+// the condition, each row of the statement's own table matches at most one row of the other table.
 func (g *sqlGenerator) matchedTable(s *queryScope) (string, string) {
 	other := g.world.Tables[g.intBelow(len(g.world.Tables))]
 	if len(other.Keys) == 0 {

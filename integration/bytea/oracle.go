@@ -11,7 +11,8 @@ import (
 // Oracle compares two databases by worlds. A world is a random schema with statements, which the Oracle runs in both
 // databases.
 type Oracle struct {
-	// Begin creates a world in two empty databases, and returns a client of each.
+	// Begin creates a world (a random schema with rows) in two empty databases, and returns a client of each. Client
+	// stock is in a plain PostgreSQL, and client mapped in a database that stores bytea keys as text.
 	Begin func(ctx context.Context, w *TestSchema) (stock, mapped *Client, err error)
 	// Statements is the number of statements in a world (a random schema).
 	Statements int
@@ -19,16 +20,17 @@ type Oracle struct {
 	ShrinkTries int
 	// MaxDifferences is the number of differences after which the oracle ends. 0 means that one difference ends it.
 	MaxDifferences int
-	// Autocommit runs writing statements outside of a transaction, because the mapped database finds some errors only at a
-	// commit. A world ends at a writing statement that differs or is refused.
+	// Autocommit runs writing statements outside of a transaction. The mapped database (bytea keys stored as text) finds
+	// some errors only at a commit. A world ends at a writing statement that differs or is refused.
 	Autocommit bool
 
-	// Exclude reports whether to skip a statement or a world, because one of the databases cannot answer it.
+	// Exclude reports whether the oracle must skip a statement or a schema, because one of the databases cannot answer
+	// it.
 	Exclude func(text string) bool
 	Tally   Tally
 }
 
-// Tally counts the outcomes of the statements that the oracle has compared.
+// Tally counts, by outcome, the statements whose answers the oracle has compared.
 type Tally struct {
 	Worlds, Statements, Rewritten, Answered, Rows, Writes int
 	BothFail                                              map[string]int // by SQLSTATE
@@ -79,7 +81,7 @@ func (o *Oracle) RunSchema(ctx context.Context, seed, n uint64) error {
 	return nil
 }
 
-// initialRows returns the statements that insert the first rows of each table.
+// initialRows returns the statements that insert the first rows of each table in the schema.
 func (w *TestSchema) initialRows(d *choiceSequence) []statement {
 	var all []statement
 	for _, t := range w.Tables {
@@ -162,7 +164,8 @@ func (p *schemaRun) compareInBoth(ctx context.Context, s statement, made []int) 
 	return nil
 }
 
-// endTransaction ends the transaction of a writing statement.
+// endTransaction ends the transaction of a writing statement in both databases, by COMMIT if keep is true and else by
+// ROLLBACK. With Oracle.Autocommit it does nothing.
 func (p *schemaRun) endTransaction(ctx context.Context, s statement, keep bool) error {
 	how := "ROLLBACK"
 	if keep {
@@ -191,7 +194,8 @@ func countIn(counts *map[string]int, what string) {
 	(*counts)[what]++
 }
 
-// runInBoth runs a statement in both databases. The transaction of a writing statement stays open.
+// runInBoth runs a statement in both databases and compares the outcomes. The transaction of a writing statement
+// stays open.
 func (p *schemaRun) runInBoth(ctx context.Context, s statement) (stock, mapped statementOutcome, v comparisonResult, err error) {
 	if s.table != nil && !p.oracle.Autocommit {
 		if err = p.execInBoth(ctx, "BEGIN"); err != nil {

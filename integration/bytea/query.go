@@ -39,7 +39,7 @@ func (g *sqlGenerator) newQuery(up *queryScope, depth int, want []Type, f queryF
 	return q
 }
 
-// withClause returns a WITH clause and adds its names to the scope.
+// withClause returns a WITH clause and adds the names of its queries to the scope s.
 func (g *sqlGenerator) withClause(s *queryScope, depth int) string {
 	var all []string
 	for range 1 + g.intBelow(2) {
@@ -77,7 +77,7 @@ func (g *sqlGenerator) setOperation(s *queryScope, depth int, want []Type, f que
 	return q
 }
 
-// setOperand returns one side of a set operation.
+// setOperand returns one of the two queries of a UNION, INTERSECT or EXCEPT.
 func (g *sqlGenerator) setOperand(s *queryScope, depth int, want []Type) query {
 	q := g.selectQuery(newInnerScope(s), depth+1, want, queryForm{total: true})
 	if strings.Contains(q.text, " ORDER BY ") || strings.Contains(q.text, " LIMIT ") || g.chance(20) {

@@ -117,7 +117,7 @@ func (w *TestSchema) newTable(d *choiceSequence, name string) *Table {
 	return t
 }
 
-// newKey generates a key, in most cases with a bytea column if the table has one.
+// newKey generates a primary key or a unique constraint, in most cases with a bytea column if the table has one.
 func (t *Table) newKey(d *choiceSequence, primary bool) Key {
 	var names []string
 	for _, c := range shuffledNames(d, t.columnNames(), len(t.Columns)) {
@@ -141,7 +141,7 @@ func (t *Table) newKey(d *choiceSequence, primary bool) Key {
 	return Key{Name: t.Name + suffix, Primary: primary, Columns: names}
 }
 
-// addConstraints may give a column a DEFAULT and a CHECK.
+// addConstraints gives column c a random DEFAULT, CHECK, both or neither.
 func (w *TestSchema) addConstraints(d *choiceSequence, t *Table, c *Column) {
 	if d.chance(30) {
 		c.Default = w.drawConstant(d, c.Type)
@@ -183,7 +183,8 @@ func (t *Table) columnByName(name string) *Column {
 // DDL returns the statement that creates the table or view, as a client writes it.
 func (t *Table) DDL() string { return t.createStatement(false) }
 
-// MappedDDL returns the statement that creates the table or view in a mapped database.
+// MappedDDL returns the statement that creates the table or view in a mapped database, which stores bytea keys as
+// text.
 func (t *Table) MappedDDL() string { return t.createStatement(true) }
 
 const suffix = "__byteahex"
@@ -229,7 +230,8 @@ func (t *Table) createViewStatement(mapped bool) string {
 	return "CREATE VIEW " + QuoteIdent(t.Name) + " AS SELECT " + columns + " FROM " + QuoteIdent(t.Of.Name) + where
 }
 
-// physicalName returns a column's name in a stock or a mapped database.
+// physicalName returns the quoted name of the column. If mapped is true, it is the name in a database that stores
+// bytea keys as text, otherwise in a plain PostgreSQL.
 func (c *Column) physicalName(mapped bool) string {
 	if mapped && c.Mapped {
 		return QuoteIdent(c.Name + suffix)
@@ -237,7 +239,8 @@ func (c *Column) physicalName(mapped bool) string {
 	return QuoteIdent(c.Name)
 }
 
-// readExpression returns the expression that reads the column in a stock or a mapped database.
+// readExpression returns the SQL expression that reads the column. If mapped is true, it is for a database that
+// stores bytea keys as text, otherwise for a plain PostgreSQL.
 func (c *Column) readExpression(mapped bool) string {
 	if mapped && c.Mapped {
 		return "decode(" + c.physicalName(true) + ", 'hex')"
@@ -245,7 +248,8 @@ func (c *Column) readExpression(mapped bool) string {
 	return QuoteIdent(c.Name)
 }
 
-// definition returns the SQL that defines the column in CREATE TABLE, in the stock or the mapped database.
+// definition returns the SQL that defines the column in CREATE TABLE. If mapped is true, it is for a database that
+// stores bytea keys as text, otherwise for a plain PostgreSQL.
 func (c *Column) definition(name string, mapped bool) string {
 	typ, value := c.Type.String(), c.Default
 	if mapped && c.Mapped {

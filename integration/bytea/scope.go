@@ -57,7 +57,7 @@ type param struct {
 	binary bool
 }
 
-// newAlias returns an alias for an item, in most cases one that no other item has.
+// newAlias returns an alias for an item of FROM, in most cases one that no other item has.
 func (g *sqlGenerator) newAlias() string {
 	g.aliases++
 	switch {
@@ -129,8 +129,8 @@ func (g *sqlGenerator) typedParameter(t Type) string {
 	return g.addParam(p, t.String())
 }
 
-// newSharedParam returns a new untyped parameter, to be used instead of a bytea expression. Later expressions of the
-// statement use the parameter again.
+// newSharedParam returns a new untyped parameter, which the generator uses instead of a bytea expression. Later
+// expressions of the statement use the same parameter.
 func (g *sqlGenerator) newSharedParam() string {
 	p := param{typ: Bytea}
 	p.value, p.binary = g.world.drawInput(g.choiceSequence, Bytea)
@@ -139,8 +139,8 @@ func (g *sqlGenerator) newSharedParam() string {
 	return g.sharedParam
 }
 
-// sharedParamExpr returns an expression of a type that contains the parameter again, which the statement uses in many
-// places.
+// sharedParamExpr returns an expression of type t that contains the sharedParam, the parameter that the statement
+// uses in many places.
 func (g *sqlGenerator) sharedParamExpr(t Type) string {
 	p := g.sharedParam
 	switch t {

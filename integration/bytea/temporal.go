@@ -19,8 +19,9 @@ import (
 // namedText is a statement of Temporal, with its name in Temporal's source.
 type namedText struct{ name, text string }
 
-// temporalModule returns the directory of Temporal's source: the module of integration/temporal, which it downloads if
-// necessary. The statements are unexported constants, so the test reads the source.
+// temporalModule returns the directory of Temporal's source. The source is the Temporal module that the module in
+// directory moduleOf requires. If necessary temporalModule downloads it. The statements are unexported constants, so
+// the test reads the source.
 func temporalModule(moduleOf string) (string, error) {
 	download := exec.Command("go", "mod", "download", "-json", "go.temporal.io/server")
 	download.Dir = moduleOf
@@ -32,7 +33,7 @@ func temporalModule(moduleOf string) (string, error) {
 	return module.Dir, nil
 }
 
-// temporalSchema returns the statements of the schema that a new installation of Temporal runs.
+// temporalSchema returns the statements that create the schema of a new installation of Temporal.
 func temporalSchema(module string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(module, "schema/postgresql/v12/temporal/schema.sql"))
 	if err != nil {
@@ -189,9 +190,8 @@ func (e constEvaluator) evalCall(x *ast.CallExpr) any {
 	return nil
 }
 
-// textVariants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. Named parameters are
-// replaced by numbered ones, with one and with three rows or items, for each version of the statement's table and each
-// suffix.
+// textVariants returns the forms in which Temporal's plugin for PostgreSQL sends a statement. A statement with a list
+// of rows or items has forms with one and with three of them. Placeholders are replaced by numbered parameters.
 func textVariants(n namedText, e constEvaluator) []namedText {
 	switch {
 	case strings.HasSuffix(n.text, "$"):
@@ -234,7 +234,8 @@ func tripleRows(text string) string {
 	return valuesList.ReplaceAllString(text, "$1$2, $2, $2")
 }
 
-// membershipVariants returns the queries of cluster members: with each condition alone, and with all.
+// membershipVariants returns the queries for members of Temporal's cluster: one with all conditions, and one with
+// each condition alone.
 func membershipVariants(n namedText, e constEvaluator) []namedText {
 	suffix := func(name string) string { t, _ := e.valueOfName(name).(string); return t }
 	conditions := []string{"templateWithHostIDSuffix", "templateWithRPCAddressSuffix", "templateWithRoleSuffix", "templateWithHeartbeatSinceSuffix",

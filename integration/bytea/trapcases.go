@@ -1,6 +1,6 @@
 package bytea
 
-// trapCases are texts that a simple rewriting gets wrong, grouped by the reason.
+// trapCases are statements that a simple rewriting of bytea keys to text gets wrong, grouped by the reason.
 var trapCases = []Trap{
 	{Number: 1, Name: "a name in ORDER BY is an output column first", Texts: []string{
 		`SELECT n AS k, k AS z FROM t ORDER BY k, z`, `SELECT k FROM t ORDER BY k`, `SELECT k FROM t ORDER BY k DESC`, `SELECT length(k) AS k, n FROM t ORDER BY k, n`,

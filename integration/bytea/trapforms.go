@@ -1,7 +1,7 @@
 package bytea
 
-// trapForms are texts of all forms of SQL over mapped columns, one text for each form. The random statements combine
-// few forms in many ways.
+// trapForms has statements of all forms of SQL over mapped columns (bytea keys stored as text), one statement for
+// each form. The random statements combine few forms in many ways.
 var trapForms = Trap{Number: 0, Name: "SQL of many kinds", Texts: []string{
 	`SELECT U&"\006B" FROM t ORDER BY 1`,
 	`SELECT U&"\006B" AS "x" FROM U&"\0074" WHERE U&"!006B" UESCAPE '!' = 'a'`,

@@ -8,22 +8,24 @@ import (
 )
 
 // Trap is a mistake that a simple rewriting of bytea keys makes, with texts that show the mistake. The mapped
-// database must answer these texts as the stock database does. Parameters in text format follow a text after a |.
+// database (bytea keys stored as text) must answer these texts as a plain PostgreSQL does. A parameter in text format
+// follows a text after a |.
 type Trap struct {
-	// Number is the number of the trap in the design of the mapping, or 0 for a trap found later.
+	// Number is the number of the trap in the design for bytea keys as text, or 0 for a trap found later.
 	Number int
 	Name   string
 	Texts  []string
 	// Undone means that each of the Texts runs in a transaction that is rolled back.
 	Undone bool
-	// Refused means that the mapped database must refuse the Texts, because it would answer them differently.
+	// Refused means that the mapped database (bytea keys stored as text) must refuse the Texts, because it would answer
+	// them differently.
 	Refused bool
 	// Plain means that DSQL refuses the Texts, or answers them differently from PostgreSQL.
 	Plain bool
 }
 
-// FindDifferences runs the Trap's Texts in both databases. It returns those texts that the mapped database answers
-// differently or refuses.
+// FindDifferences runs the Trap's Texts in both databases. It returns those texts that the mapped database (bytea
+// keys stored as text) answers differently or refuses, or accepts against Refused.
 func (t Trap) FindDifferences(ctx context.Context, stock, mapped *Client) (all []string, err error) {
 	p := &schemaRun{stock: stock, mapped: mapped}
 	for _, text := range t.Texts {
@@ -48,7 +50,8 @@ func (t Trap) FindDifferences(ctx context.Context, stock, mapped *Client) (all [
 	return all, nil
 }
 
-// runTrap returns how the two databases' answers to a text differ, or "" if the answers are equal.
+// runTrap runs a text, which may end in | and a parameter, in both databases. It returns how the answers differ, or
+// "" if they are equal. If refuse is set, it demands that the mapped database refuses the text.
 func (p *schemaRun) runTrap(ctx context.Context, both string, refuse bool) (string, error) {
 	text, value, has := strings.Cut(both, "|")
 	if strings.HasPrefix(value, "|") { // the operator

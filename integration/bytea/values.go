@@ -21,12 +21,13 @@ const (
 
 func (t Type) String() string { return [...]string{"bytea", "int", "text", "boolean", "bigint"}[t] }
 
-// specialValues are values that a conversion might treat in a special way.
+// specialValues are bytea values that a conversion to text might get wrong, for example an empty one.
 var specialValues = [][]byte{
 	{}, {0}, {'a'}, bytes.Repeat([]byte{0}, 16), bytes.Repeat([]byte{0xff}, 16), []byte("0123456789abcdef"), {0xc3, 0x28},
 	[]byte(`it's "x" \ \x61`), []byte("deadbeef"), {0xff}, []byte("a,b)(")}
 
-// drawBytes draws a value, in most cases one of the world's few values, so that values occur several times.
+// drawBytes draws a bytea value. In most cases it is one of the random schema's few values, so that values occur
+// several times.
 func (w *TestSchema) drawBytes(d *choiceSequence) []byte {
 	if len(w.values) > 0 && !d.chance(15) {
 		return pickOne(d, w.values...)
@@ -61,7 +62,7 @@ func escapeBytea(b []byte) string {
 	return s.String()
 }
 
-// byteaLiteral returns a value as one of the constants that a client may write.
+// byteaLiteral returns the bytea value b as one of the constants that a client may write.
 func byteaLiteral(d *choiceSequence, b []byte) string {
 	x := hex.EncodeToString(b)
 	switch d.intBelow(16) {

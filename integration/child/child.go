@@ -89,8 +89,8 @@ func (p *Process) Freeze() {
 // Thaw lets a frozen child go on.
 func (p *Process) Thaw() { p.Signal(syscall.SIGCONT) }
 
-// Stop sends sig to the child, kills the child after grace, and returns when the child has been reaped. It reports
-// whether the child ended without being killed.
+// Stop sends sig to the child, and kills the child if it still runs after the duration grace. It returns when the
+// child has been reaped. It reports whether the child ended without being killed.
 func (p *Process) Stop(sig syscall.Signal, grace time.Duration) bool {
 	p.Signal(sig)
 	timer := time.NewTimer(grace)

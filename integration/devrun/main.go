@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/harness"
 )
 
-// The main goroutine stays on the first thread, because dieWithParent needs that thread alive.
+// The main goroutine must stay on the process's first thread, because the death signal that dieWithParent requests
+// depends on that thread.
 func init() { runtime.LockOSThread() }
 
 func main() {

@@ -1,9 +1,9 @@
 // Package dialogues compares Sluice's answers to random dialogues with PostgreSQL's.
 //
-// A dialogue is a list of steps. One of up to three clients takes a step, or an outsider does (DDL in another session,
-// every backend replaced), or a planned fault happens. Only one step runs at a time, so that a dialogue always takes
-// the same course. In a client's step the client sends frames in one write. Then it reads to the ReadyForQuery of each
-// Query and Sync, or to the answers before a Flush.
+// A dialogue is a list of steps. One of up to three clients takes a step, or an outsider does, or a planned fault
+// happens. A step of the outsider is DDL in another session, or the replacement of every backend. Only one step runs
+// at a time, so that a dialogue always takes the same course. In a client's step the client sends frames in one
+// write. Then it reads to the ReadyForQuery of each Query and Sync, or to the answers before a Flush.
 //
 // A dialogue runs through Sluice first, where two backends serve all clients. Then it runs directly, where each client
 // has its own PostgreSQL connection. Sluice's answers must equal PostgreSQL's: rows, tags, errors, statuses, and after
@@ -13,13 +13,12 @@
 // Most steps are random; scenes_test.go has steps that only have a meaning together. A loss or a conflict that Sluice
 // reports must have a planned cause, see losses_test.go.
 //
-// If Sluice tells a client that a transaction is lost (08006, 40001, 57014), the direct run replaces the failed
-// statement by an error. If the outcome is unknown (08007), the direct run tries each possible outcome. One outcome
-// must explain all later answers, and the tables. So a row that is found twice, or that no outcome applied, is a
-// difference.
+// If Sluice reports a transaction as lost (08006, 40001, 57014), the direct run replaces the failed statement by an
+// error. If the outcome is unknown (08007), the direct run tries each possible outcome. One outcome must explain all
+// later answers, and the tables. So a row that is found twice, or that no outcome applied, is a difference.
 //
-// On the route parts Sluice commits transactions with DDL in parts, and reports that by a WARNING. The direct run
-// commits at the same places, see parts_test.go.
+// On the route parts (a configuration of Sluice), Sluice splits a transaction with DDL into several ones, and sends a
+// WARNING. The direct run commits at the same places, see parts_test.go.
 //
 // The routes are the configurations of Sluice under test, see routes in world_test.go. The allowed differences are the
 // closed list of docs/compatibility.md.

@@ -1,5 +1,6 @@
 // Package drivers runs real clients on every route to a PostgreSQL server. The direct route is the oracle. The other
-// routes are through Sluice in both pairings, and through Sluice on dsqlsim, the simulated DSQL cluster.
+// routes are through Sluice with each value of the setting pairing, and through Sluice on dsqlsim, the simulated DSQL
+// cluster. (A backend serves a transaction or a session, as pairing says.)
 //
 // A client plays scenarios and records the answers: rows in the client's own types, command tags, every field of an
 // error, notices. The transcript of a scenario must be the same on every route. Most scenarios are files that every
@@ -22,8 +23,8 @@
 // belongs to one client. An argument may also be {"bytes": "hex"}, {"time": "RFC 3339"} or {"repeat": ["text", times]}.
 // At the end session a rolls back and shows that it still works.
 //
-// Scenarios for one client only (its pipelines, its pool) are code: Go in package drivers, python/ and node/ for
-// clients in those languages, testdata/psql for psql.
+// Scenarios for one client only (its pipelines, its pool) are code. It is Go in package drivers, Python in python/,
+// JavaScript in node/, and in testdata/psql scripts for psql.
 //
 // If dsqlsim lacks a feature that a scenario needs, the transcript is the same up to the first statement with that
 // feature. The recorded refusal follows, from the table in refusals_test.go.

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// maxAnswerRows bounds the number of rows in an answer that dsqlsim reads for itself.
+// maxAnswerRows bounds the number of rows in PostgreSQL's answer to a statement that dsqlsim sends for itself.
 const maxAnswerRows = 100_000
 
 // ownAnswer is PostgreSQL's answer to a statement that dsqlsim sent for itself, not for the client.

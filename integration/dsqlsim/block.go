@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/occ"
 )
 
-// maxLogBytes bounds the effect log of a transaction, in bytes. It is three times what a cluster lets a transaction
-// write.
+// maxLogBytes bounds the effect log of a transaction (statements that changed something), in bytes. It is three times
+// what a cluster lets a transaction write.
 const maxLogBytes = 32 << 20
 
-// transactionBlock is the client's open transaction block. Dsqlsim can park the block: PostgreSQL undoes its effects
-// and releases its locks. Dsqlsim can also resume it: PostgreSQL runs the effects again, in the block's snapshot.
+// transactionBlock is the client's open transaction block. Dsqlsim can park the block: PostgreSQL undoes the effects
+// of its statements and releases its locks. Dsqlsim can also resume the block: PostgreSQL runs these statements
+// again, in the block's snapshot.
 type transactionBlock struct {
 	// hasSnapshot means that the block has run a statement that takes the snapshot. snapshot is the certifier's
 	// number of that snapshot.
@@ -23,10 +24,10 @@ type transactionBlock struct {
 	beginSQL string
 	deferred bool
 	log      effectLog
-	// doomed is the error that the block's COMMIT will get, or nil while the COMMIT may succeed.
+	// doomed is the error with which the block's COMMIT will fail, or nil while the COMMIT may succeed.
 	doomed *failure
-	// lost lists tables that this doomed block has written without effect in PostgreSQL, "" for any table. restarted
-	// means that PostgreSQL has undone all effects of the block and given it a newer snapshot.
+	// lost lists tables that the block, whose COMMIT will fail, has written without effect in PostgreSQL, "" for any
+	// table. restarted means that PostgreSQL has undone all effects of the block and given it a newer snapshot.
 	lost      []string
 	restarted bool
 	// changedRows means that the block has updated or deleted rows.
@@ -37,16 +38,18 @@ type transactionBlock struct {
 	committed bool
 }
 
-// effectLog lists the effects of a block since its savepoint, so that dsqlsim can run them again.
+// effectLog lists a block's statements that changed something since dsqlsim's savepoint in the block, so that dsqlsim
+// can run them again.
 type effectLog struct {
-	// savepointSent means that the savepoint is on its way to PostgreSQL. savepointSet means that PostgreSQL has the
-	// savepoint.
+	// savepointSent means that dsqlsim has sent the block's SAVEPOINT to PostgreSQL. savepointSet means that PostgreSQL
+	// has set the savepoint.
 	savepointSent, savepointSet bool
 	effects                     []loggedEffect // oldest first
 	bytes                       int
-	// incomplete means that a statement has run that the log does not contain.
+	// incomplete means that the block has run a statement which the log lacks, so dsqlsim cannot run the block again.
 	incomplete bool
-	// parked means that PostgreSQL does not have the block's effects now, because they were undone to release locks.
+	// parked means that PostgreSQL does not have the block's effects now, because dsqlsim made it undo them to release
+	// locks.
 	parked bool
 }
 
@@ -57,7 +60,8 @@ type statementAttempt struct {
 	genuine  bool       // the statement's error is the client's, and not caused by a row outside the snapshot
 }
 
-// rowPlace names a row version by the oid of its table and its ctid. It stays valid while the snapshot is open.
+// rowPlace names a row version by the oid of its table and its ctid. It stays valid while the transaction's snapshot
+// is open.
 type rowPlace struct{ table, ctid string }
 
 // loggedEffect is one statement that has changed something, and PostgreSQL's answer to it.
@@ -74,7 +78,8 @@ func newLoggedEffect(st *dialect.Statement, sql string, types, values []byte) *l
 	return &loggedEffect{sql: sql, types: types, values: values, exact: st.Kind == dialect.DML || st.Verb == "WITH"}
 }
 
-// addEffect appends an effect to the log. A log over maxLogBytes becomes incomplete.
+// addEffect appends the effect e (a statement that changed something) to the log. A log over maxLogBytes becomes
+// incomplete.
 func (l *effectLog) addEffect(e loggedEffect) {
 	l.bytes += len(e.sql) + len(e.types) + len(e.values)
 	if l.bytes > maxLogBytes {
@@ -84,7 +89,8 @@ func (l *effectLog) addEffect(e loggedEffect) {
 	l.effects = append(l.effects, e)
 }
 
-// canRewind reports whether a return to the savepoint undoes all effects, and the log can bring them back.
+// canRewind reports whether a return to dsqlsim's savepoint undoes all effects of the block, and the log can restore
+// them.
 func (l *effectLog) canRewind() bool { return l.savepointSet && !l.incomplete }
 
 // markDoomed makes the block's COMMIT end with a data conflict (OC000), unless the COMMIT already has another error
@@ -100,8 +106,8 @@ func (b *transactionBlock) recordLostWrite(sql string) {
 	b.lost = append(b.lost, occ.WrittenTable(sql))
 }
 
-// mayReturnLess reports whether a statement may return less than a doomed block has written, or the rows of another
-// snapshot.
+// mayReturnLess reports whether statement st, in a block whose COMMIT will fail, may return less than the block has
+// written. It also returns true if st may return rows of another snapshot.
 func (b *transactionBlock) mayReturnLess(st *dialect.Statement) bool {
 	if b.doomed == nil || st.Kind == dialect.Commit || st.Verb == "SET" || st.Verb == "RESET" || st.Verb == "SHOW" {
 		return false
@@ -128,8 +134,8 @@ func rowDigest(row []byte) uint64 {
 	return h
 }
 
-// hasEffect reports whether a statement must run again when its parked transaction is resumed. In doubt it returns
-// true, because running a query again changes nothing.
+// hasEffect reports whether a statement must run again when dsqlsim resumes its transaction, whose effects PostgreSQL
+// has undone. In doubt it returns true, because running a query again changes nothing.
 func hasEffect(st *dialect.Statement) bool {
 	switch st.Kind {
 	case dialect.DML, dialect.DDL, dialect.Copy:
@@ -151,7 +157,7 @@ func mayWaitForLock(st *dialect.Statement) bool {
 	return st.Kind != dialect.Begin && st.Kind != dialect.Commit && st.Kind != dialect.Rollback && hasEffect(st)
 }
 
-// harmlessFunctions are the usual functions that change nothing, and keywords that precede a parenthesis. It includes
+// harmlessFunctions are usual functions that change nothing, and keywords that may precede a parenthesis. It includes
 // pg_sleep, which should not run twice.
 var harmlessFunctions = map[string]bool{
 	"count": true, "sum": true, "min": true, "max": true, "avg": true, "coalesce": true, "now": true,

@@ -28,8 +28,8 @@ type simCatalog struct {
 	there     atomic.Bool
 }
 
-// ensureInstalled creates the schema sys, unless it exists. This fails without a superuser's rights. Then there are no
-// jobs, and the rules of the schema do not apply.
+// ensureInstalled creates the schema sys, unless it exists. Without a superuser's rights it returns an error. In that
+// case dsqlsim has no jobs, and does not enforce the rules of the schema.
 func (c *simCatalog) ensureInstalled(ctx context.Context, u *upstreamDialer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,8 @@ func (c *simCatalog) ensureInstalled(ctx context.Context, u *upstreamDialer) err
 	return nil
 }
 
-// installCatalog replaces the schema sys of another version of dsqlsim. An advisory lock lets only one dsqlsim at a
-// time do so.
+// installCatalog installs the schema sys, also in place of one of another version of dsqlsim. An advisory lock lets
+// only one dsqlsim at a time do so.
 func installCatalog(ctx context.Context, conn *pgconn.PgConn) error {
 	sum := sha256.Sum256([]byte(catalogSQL))
 	version := "dsqlsim " + hex.EncodeToString(sum[:8])

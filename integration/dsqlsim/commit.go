@@ -60,8 +60,8 @@ func (s *session) prepareTransaction(st *dialect.Statement, c rowCapture) (*fail
 	return nil, nil
 }
 
-// captureNamedRows finds the rows that a statement's locking clauses name. COMMIT writes or locks these rows; until
-// then they block no other transaction.
+// captureNamedRows finds the rows that a statement's locking clauses name. Before COMMIT these rows block no other
+// transaction: dsqlsim writes or locks them only at COMMIT.
 func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 	b := &s.block
 	if isReadOnlyBegin(b.beginSQL) {
@@ -80,7 +80,8 @@ func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 		return nil, err
 	}
 	if answer.failed != nil {
-		// The client's statement will fail in the same way, or it reads a view, whose rows are not recorded.
+		// The query for the rows failed, so parkTransaction and unparkTransaction restore the block. The client's statement
+		// will fail in the same way, or it reads a view, whose rows are not recorded.
 		if err := s.parkTransaction(); err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func (s *session) captureNamedRows(c rowCapture) (*failure, error) {
 	return nil, nil
 }
 
-// withTextResults returns the end of a Bind's body, changed to ask for all results as text.
+// withTextResults returns a copy of values, a Bind's body after the two names, that asks for all results as text.
 func withTextResults(values []byte) []byte {
 	var b pgproto3.Bind
 	if err := b.Decode(append([]byte{0, 0}, values...)); err != nil {
@@ -113,7 +114,7 @@ func withTextResults(values []byte) []byte {
 	return encodeMessage(&b)[frameHeader+2:]
 }
 
-// isReadOnlyBegin reports whether a block cannot write, by the statement that began it.
+// isReadOnlyBegin reports whether a block cannot write. begin is the statement that opened the block.
 func isReadOnlyBegin(begin string) bool {
 	words := strings.Fields(strings.ToUpper(strings.TrimRight(begin, "; \n")))
 	i := slices.Index(words, "READ")
@@ -204,12 +205,12 @@ func (s *session) queryOrDoom(sql string) (*ownAnswer, error) {
 	}
 }
 
-// tableFacts are facts about a table: its name, a column that an UPDATE may set (empty when there is none), and an SQL
-// expression. The expression makes the condition that selects one row.
+// tableFacts has a table's name, a column that an UPDATE may set (or ""), and an SQL expression. For a row of the
+// table, the expression returns the condition that selects this row.
 type tableFacts struct{ name, column, condition string }
 
-// tableSQL selects the tableFacts of a table; the table's oid follows it. Without a primary key the condition names a
-// row by its ctid.
+// tableSQL selects the tableFacts of a table. The caller appends the table's oid. Without a primary key the condition
+// names a row by its ctid.
 const tableSQL = `SELECT c.oid::regclass,
  (SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
    AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum DESC LIMIT 1),
@@ -230,8 +231,8 @@ func (s *session) lookUpTable(oid string) (tableFacts, error) {
 	return tableFacts{string(row[0]), string(row[1]), string(row[2])}, nil
 }
 
-// checkNamedKeys makes the COMMIT of a transaction fail if it deleted a row, or changed its key, that another
-// transaction named FOR KEY SHARE. The other transaction must have committed since the snapshot.
+// checkNamedKeys makes the COMMIT of a transaction fail if it deleted or changed a key that another transaction named
+// FOR KEY SHARE. The other transaction must have committed since the snapshot of this one.
 func (s *session) checkNamedKeys() error {
 	b := &s.block
 	if !b.changedRows {
@@ -245,7 +246,8 @@ func (s *session) checkNamedKeys() error {
 		if !gone {
 			continue
 		}
-		// The transaction does not see the row. Either it has deleted the row, or its snapshot never had the row.
+		// The transaction does not see the row: it has deleted the row, or its snapshot never had the row. Parked, without
+		// its own effects, the transaction sees the row in the first case only.
 		if err := s.parkTransaction(); err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 package dsqlsim
 
-// onCopyIn handles CopyInResponse: PostgreSQL now reads the client's data until CopyDone or CopyFail, or fails before.
-// A goroutine passes the data on while the session reads the outcome. The goroutine ends with the copy.
+// onCopyIn handles CopyInResponse: from now on PostgreSQL reads the client's data, until CopyDone, CopyFail or an
+// error. A goroutine passes the data on while the session reads the outcome. The goroutine ends with the copy.
 func (s *session) onCopyIn(total int) error {
 	if err := s.relayReply(total); err != nil {
 		return err
@@ -9,7 +9,8 @@ func (s *session) onCopyIn(total int) error {
 	if err := s.toClient.Flush(); err != nil {
 		return err
 	}
-	// PostgreSQL ignores a Sync or Flush that the client sent after the COPY, since it treats them as a part of the copy.
+	// PostgreSQL ignores a Sync or Flush after the COPY, as a part of the copy. So dropSync removes the Sync's pending
+	// reply.
 	if r := s.replies.first(); r != nil && r.kind == 'E' {
 		s.replies.dropSync()
 	}

@@ -18,8 +18,8 @@
 // notices a client's end while a statement runs. The other goroutine owns the rest of the session. It passes frames
 // from the inbox to PostgreSQL in batches that fit the socket buffers, so that writing never waits for reading. It
 // queues the pending replies and reads replies until the queue is empty. Between two batches no frame is in flight.
-// Only at that moment the session parks its transaction (undoes its effects for a while) or runs it again. So it
-// needs no lock within the session.
+// Only at that moment the session parks its transaction (undoes its effects for a while) or runs it again. So the
+// session needs no lock for its state.
 //
 // # Refusals
 //
@@ -96,9 +96,9 @@
 //     transaction is doomed. If only a later SELECT read the old values, dsqlsim does not notice. A portal that
 //     the client reads in parts is lost when its transaction is parked: its next Describe or Execute is answered
 //     OC000. Running the log again also repeats side effects of functions, such as advisory locks.
-//   - Dsqlsim interrupts no busy session. If a busy transaction holds a row for longer than a second, the
-//     transaction that waits for the row is doomed. A block that is in the way is doomed as well if its log is over
-//     32 MiB or incomplete (a text over the guard).
+//   - Dsqlsim interrupts no busy session. If a busy transaction holds a row for longer than a second, the transaction
+//     that waits for the row is doomed. A block that is in the way is doomed as well if its log is over 32 MiB or
+//     incomplete. A text over the guard of package dialect makes the log incomplete.
 //   - FOR UPDATE conflicts like an UPDATE of the row that leaves its key unchanged: not with FOR KEY SHARE, nor with
 //     the insert of a child. (Not recorded.)
 //   - The rows of a locking clause in a subquery, of a view or of a derived table are not remembered. In a READ ONLY

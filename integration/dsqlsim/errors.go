@@ -51,7 +51,7 @@ var (
 	clusterWakingUp = &failure{fatal: true, code: codeConnection, message: "unable to accept connection, waking up cluster, please retry later"}
 )
 
-// These are the errors of a conflict (recorded, September 2026).
+// These are the errors of a conflict between transactions, as real clusters sent them (recorded, September 2026).
 var (
 	dataConflict   = &failure{code: codeConflict, message: "change conflicts with another transaction (OC000)"}
 	schemaConflict = &failure{code: codeConflict, message: "schema has been updated by another transaction (OC001)"}
@@ -92,7 +92,7 @@ func failureOf(r *dialect.Refusal) *failure {
 
 func (f *failure) Error() string { return f.message + " (SQLSTATE " + f.code + ")" }
 
-// wrapReason adds a reason to an error, for log and ledger. The client does not see the reason.
+// wrapReason adds a reason to an error. The log and the ledger show the reason, and the client does not see it.
 func wrapReason(reason string, err error) error { return fmt.Errorf("%s: %w", reason, err) }
 
 func (f *failure) response() *pgproto3.ErrorResponse {

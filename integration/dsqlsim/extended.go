@@ -63,8 +63,8 @@ func (s *session) rebindPortal(name string, p *portal) error {
 	return s.forwardOwnFrame(&frame{kind: 'B', body: p.bind})
 }
 
-// closePortal closes a named portal in PostgreSQL before the session binds it again. A portal that was bound before the
-// savepoint survives a return to the savepoint.
+// closePortal closes a named portal in PostgreSQL, so that the session can bind it again. A portal that was bound
+// before dsqlsim's savepoint survives a return to the savepoint, and would be in the way.
 func (s *session) closePortal(name string) error {
 	if name == "" {
 		return nil
@@ -141,8 +141,9 @@ func (s *session) mustDrainReplies(st *dialect.Statement, p *portal) bool {
 	return commits && (s.needsCertification() || s.server.certifier.KeyCount() > 0)
 }
 
-// runPortal forwards an Execute. The savepoint precedes the block's first effect. If PostgreSQL has dropped the portal,
-// runPortal binds the portal again. whole means that the Execute has no limit on rows.
+// runPortal forwards an Execute. If the statement has the first effect of a block, runPortal sets dsqlsim's savepoint
+// before it. If PostgreSQL has dropped the portal, runPortal binds the portal again. whole means that the Execute has
+// no limit on rows.
 func (s *session) runPortal(f *frame, name string, whole bool, st *dialect.Statement, p *portal, r pendingReply) error {
 	r.mayWait = mayWaitForLock(st)
 	if whole && s.locksOutsideBlock(st, s.status) {
@@ -187,7 +188,7 @@ func (s *session) openDeferredBlock() error {
 	return s.runPreparedOwn(beginName, s.block.beginSQL, pendingReply{kind: 'E', silent: true, begin: true})
 }
 
-// setSavepoint sends the statement that sets the savepoint, without waiting for the reply.
+// setSavepoint sends the SAVEPOINT to which dsqlsim can later return the block, without waiting for the reply.
 func (s *session) setSavepoint() error {
 	s.block.log.savepointSent = true
 	return s.runPreparedOwn(savepointName, savepointSQL, pendingReply{kind: 'E', silent: true, savepoint: true})
@@ -222,8 +223,8 @@ func (s *session) runOwnStatement(sql string, types, values []byte, r pendingRep
 	return s.forwardFrame(frames[last], r)
 }
 
-// rollbackInsteadOfCommit runs ROLLBACK instead of a COMMIT, whose pending reply is r, and answers the client with the
-// error why. The session then skips the client's frames up to Sync, as after any error.
+// rollbackInsteadOfCommit runs ROLLBACK instead of a COMMIT, whose pending reply is r, and answers the client with
+// the error in parameter why. The session then skips the client's frames up to Sync, as after any error.
 func (s *session) rollbackInsteadOfCommit(r pendingReply, why *failure) error {
 	r.replaced = &replacedCommit{0, why}
 	if err := s.runOwnStatement("ROLLBACK", nil, noValues, r); err != nil {
@@ -251,8 +252,8 @@ func (s *session) runGuess(st *dialect.Statement, p *portal, r pendingReply) err
 	return s.runOwnStatement(sql, types, p.bindValues(), r)
 }
 
-// queryParameterTypes returns the types that PostgreSQL infers for a statement's parameters, encoded as in a Parse. The
-// query that replaces the statement may not use all parameters.
+// queryParameterTypes returns the types that PostgreSQL infers for a statement's parameters, encoded as in a Parse.
+// The query that replaces the statement needs these types, because it may not use all parameters.
 func (s *session) queryParameterTypes(sql string, types []byte) ([]byte, error) {
 	answer, err := s.exchangeUpstream(newCloseFrame('S', ownName), newParseFrame(ownName, sql, types),
 		&frame{kind: 'D', body: []byte("S" + ownName + "\x00")})

@@ -27,7 +27,7 @@ const (
 
 var points = []FaultPoint{AtConnect, AtStatement, AtRow, Running, Answered, AtCommit, Committing, Committed}
 
-// FaultAction says what dsqlsim does when it injects a fault.
+// FaultAction says what happens at a planned fault: an error, a cut connection or a pause.
 type FaultAction string
 
 const (
@@ -187,14 +187,15 @@ func (f *Fault) failure() *failure {
 	return nil
 }
 
-// stallDuration returns the duration of a Stall.
+// stallDuration returns how long a fault with the action Stall stops the session.
 func (f *Fault) stallDuration() time.Duration { return time.Duration(f.Seconds * float64(time.Second)) }
 
 // faultMoment describes a moment at which a fault may happen, for the comparison with the plan.
 type faultMoment struct {
 	at      FaultPoint
 	session uint64
-	// The fields from transaction to sql describe the statement of a moment. AtConnect they are zero.
+	// The fields from transaction to sql describe the statement of a moment. At a moment of kind AtConnect they are
+	// zero.
 	transaction uint64
 	statement   int
 	verb, sql   string
@@ -216,7 +217,7 @@ func (f *Fault) matchesMoment(m *faultMoment) bool {
 	return strings.Contains(m.sql, f.Contains)
 }
 
-// repeatLimit returns how often the fault happens.
+// repeatLimit returns how often the fault may happen, as Count and Probability say.
 func (f *Fault) repeatLimit() int {
 	switch {
 	case f.Count == Always, f.Count == 0 && f.Probability > 0:

@@ -115,8 +115,8 @@ func cutCString(b []byte) (s string, rest []byte, ok bool) {
 	return "", nil, false
 }
 
-// ownStatementFrames returns the frames that run one of dsqlsim's own statements. types are parameter types as in a
-// Parse, or nil. values are as in a Bind.
+// ownStatementFrames returns the frames that run one of dsqlsim's own statements. types has parameter types, encoded
+// as in a Parse, or is nil. values is a Bind's body after the two names.
 func ownStatementFrames(sql string, types, values []byte) []*frame {
 	return []*frame{
 		newCloseFrame('S', ownName), newCloseFrame('P', ownName),
@@ -124,7 +124,8 @@ func ownStatementFrames(sql string, types, values []byte) []*frame {
 	}
 }
 
-// newParseFrame returns a Parse. types is the end of its body, the parameter types, or nil for none.
+// newParseFrame returns a Parse. types is the last part of the Parse's body, which has the parameter types, or nil
+// for none.
 func newParseFrame(name, sql string, types []byte) *frame {
 	body := append([]byte(name), 0)
 	body = append(append(body, sql...), 0)
@@ -134,12 +135,13 @@ func newParseFrame(name, sql string, types []byte) *frame {
 	return &frame{kind: 'P', body: append(body, types...)}
 }
 
-// newBindFrame returns a Bind of a statement to a portal of the same name.
+// newBindFrame returns a Bind of a statement to a portal of the same name. values is the Bind's body after the two
+// names.
 func newBindFrame(name string, values []byte) *frame {
 	return &frame{kind: 'B', body: append([]byte(name+"\x00"+name+"\x00"), values...)}
 }
 
-// noValues is the end of a Bind's body without parameters.
+// noValues is a Bind's body after the two names, for a statement without parameters.
 var noValues = make([]byte, 6)
 
 // newExecuteFrame returns an Execute without a limit on rows.

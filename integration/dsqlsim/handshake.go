@@ -29,7 +29,7 @@ const (
 // errNoStartup ends a connection that has sent a cancel request instead of a startup packet.
 var errNoStartup = errors.New("not a session")
 
-// greeting is what a client has sent before its authentication.
+// greeting is what a client has sent before its authentication: the startup packet, and the SNI of its TLS handshake.
 type greeting struct {
 	conn       net.Conn // TLS, if the client took it
 	secure     bool

@@ -23,7 +23,8 @@ func (s *session) seesViolatingRow(e *pgproto3.ErrorResponse) (bool, error) {
 		columns = string(answer.rows[0][0])
 	}
 	table := quoteIdentifier(e.SchemaName) + "." + quoteIdentifier(e.TableName)
-	// The query compares values as text, as the error's detail shows them, which is slower than by an index but safe.
+	// The query compares values as text, as the error's detail shows them. That is slower than the use of an index, but
+	// safe.
 	answer, err := s.queryUpstream("SELECT FROM " + table + " WHERE concat_ws(', ', " + columns + ") = " + quoteLiteral(values) + " LIMIT 1")
 	if err != nil || answer.failed != nil {
 		return true, err
@@ -32,8 +33,8 @@ func (s *session) seesViolatingRow(e *pgproto3.ErrorResponse) (bool, error) {
 }
 
 // mayRowBeHidden reports whether another transaction may have committed the row that a constraint violation is about.
-// For a unique key it looks for the row on a new connection. PostgreSQL reports that violation only after the other
-// transaction has ended.
+// For a unique key mayRowBeHidden looks for the row on a new connection. PostgreSQL reports a violation of a unique
+// key only after the other transaction has ended.
 func (s *session) mayRowBeHidden(e *pgproto3.ErrorResponse) bool {
 	columns, values, ok := parseKeyDetail(e.Detail)
 	switch {
@@ -56,7 +57,7 @@ func (s *session) mayRowBeHidden(e *pgproto3.ErrorResponse) bool {
 // referenced is a part of the error's detail when a referenced row cannot be deleted.
 const referenced = "is still referenced from"
 
-// referencingSQL selects the columns of a foreign key; the name of its constraint follows.
+// referencingSQL selects the columns of a foreign key. The caller appends the name of the key's constraint.
 const referencingSQL = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY place)
  FROM pg_constraint, unnest(conkey) WITH ORDINALITY k (number, place), pg_attribute
  WHERE attrelid = conrelid AND attnum = number AND contype = 'f' AND conname = `

@@ -43,7 +43,7 @@ func (in *inbox) readFrames(r io.Reader, done <-chan struct{}) {
 }
 
 // putFrame adds a frame or an error to the inbox, and waits while the inbox is full. It reports whether readFrames
-// should go on.
+// should read on.
 func (in *inbox) putFrame(f frame, err error, done <-chan struct{}) bool {
 	in.mu.Lock()
 	if err != nil {
@@ -68,9 +68,9 @@ func (in *inbox) putFrame(f frame, err error, done <-chan struct{}) bool {
 	return err == nil
 }
 
-// takeFrames returns all frames that have arrived, without waiting. With no frame left it returns the error that ended
-// the client. The caller owns the frames. takeFrames reuses the slice used for later frames, so the caller must not
-// touch that slice again.
+// takeFrames returns all frames that have arrived, without waiting. If no frame has arrived, it returns the error
+// that ended the reading, or nil. The caller owns the frames. takeFrames reuses the slice used for later frames, so
+// the caller must not touch that slice again.
 func (in *inbox) takeFrames(used []frame) ([]frame, error) {
 	clear(used)
 	in.mu.Lock()

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// pendingInjection holds the faults that a session has taken from the list of planned faults and not injected yet.
+// pendingInjection holds the faults that a session has taken from the list of planned faults, and that have not
+// happened yet.
 type pendingInjection struct {
 	// row is the fault that happens in the result of the statement that was checked last.
 	row *resultInterruption
@@ -95,7 +96,7 @@ func (s *session) injectBeforeStatement(st *dialect.Statement, status byte) erro
 	return nil
 }
 
-// injectAt injects the fault that is planned for this moment, if any.
+// injectAt injects the fault that is planned for this moment, if there is one. It returns the fault's error, or nil.
 func (s *session) injectAt(at FaultPoint, st *dialect.Statement, in statementPosition) error {
 	if f := s.server.plan.nextFault(s.newMoment(at, st, in)); f != nil {
 		return s.inject(f)
@@ -149,8 +150,8 @@ func (r *pendingReply) isErrorReported() bool {
 	return mid != nil && mid.reported
 }
 
-// injectBeforeRow injects the fault planned before a row. total is the length of the row's frame. It reports whether
-// the row was discarded instead of going to the client.
+// injectBeforeRow injects the fault planned before a row of a result. total is the length of the row's frame. The
+// result reports whether injectBeforeRow discarded the row instead of passing it to the client.
 func (s *session) injectBeforeRow(total int) (bool, error) {
 	mid := s.replies.first().currentInterruption()
 	if mid != nil && mid.rows > 0 {
@@ -198,7 +199,8 @@ func (s *session) injectInTransit(endsTurn bool) error {
 	if !errors.Is(err, errCut) {
 		return err
 	}
-	// The client is cut off here, but the session still reads the statement's outcome.
+	// The client loses its connection here, but the session still reads the statement's outcome. uncount comes first, so
+	// that the count of sessions falls before the client sees the end.
 	s.uncount()
 	_ = s.link.client.Close()
 	s.muteClient(errCut)
@@ -222,7 +224,8 @@ func (s *session) injectAfter(st *dialect.Statement, tag string) {
 	}
 }
 
-// muteClient discards all further output to the client and ends the session at the end of the turn.
+// muteClient discards all further output to the client. At the end of the turn the session ends with the error in
+// parameter why.
 func (s *session) muteClient(why error) {
 	s.toClient.Reset(io.Discard)
 	s.injection.atReady = why

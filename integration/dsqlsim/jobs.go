@@ -15,7 +15,7 @@ import (
 // DefaultJobDelay is the time that a job takes by default. Dsqlsim chose it; a cluster's time differs.
 const DefaultJobDelay = 200 * time.Millisecond
 
-// minJobPause and maxJobPause bound the interval at which dsqlsim looks for finished jobs, while there are any.
+// minJobPause and maxJobPause bound the interval at which dsqlsim looks for jobs to complete, while it has any jobs.
 const (
 	minJobPause = 10 * time.Millisecond
 	maxJobPause = time.Second
@@ -39,7 +39,8 @@ type jobRunner struct {
 	pending map[string]*backgroundJob
 }
 
-// backgroundJob is a job that a transaction, committed or not, has submitted, or that a session waits for.
+// backgroundJob is a job of sys.jobs that a transaction, committed or not, has submitted, or that a session waits
+// for.
 type backgroundJob struct {
 	since time.Time
 	done  chan struct{}
@@ -101,8 +102,8 @@ func (j *jobRunner) completeJobs(s *Server) {
 	}
 }
 
-// hasWork reports whether a job is to be completed, and forgets jobs that were rolled back. After false the next job
-// starts a new goroutine.
+// hasWork reports whether dsqlsim must still complete a job, and forgets jobs that were rolled back. After a result
+// of false the next job starts a new goroutine.
 func (j *jobRunner) hasWork(ctx context.Context) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

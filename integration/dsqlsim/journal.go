@@ -17,7 +17,7 @@ type statementPosition struct {
 	undone      bool   // its end is a ROLLBACK
 }
 
-// advanceTo moves the position on to the next statement.
+// advanceTo moves the position on to the session's next statement, which is of the given kind.
 func (o *statementPosition) advanceTo(kind dialect.Kind) {
 	if !o.open {
 		if endsTransaction(kind) {
@@ -147,7 +147,8 @@ func (j *sessionJournal) recordStatement(st *dialect.Statement, outcome string) 
 	j.addEvent(e)
 }
 
-// recordTurnEnd records the end of a turn. Outside a block, a transaction that began in the turn has ended as well.
+// recordTurnEnd records the end of a turn; status is that of its ReadyForQuery. Outside a block, a transaction that
+// began in the turn has ended as well.
 func (j *sessionJournal) recordTurnEnd(status byte) {
 	switch {
 	case status != statusIdle:
@@ -173,8 +174,8 @@ func (j *sessionJournal) recordTransactionEnd(outcome string) {
 }
 
 // recordClose records the end of the connection, and of its open transaction. unfinished means that this transaction
-// cannot have committed. endless means that the client sent no frame that would end the current group of the
-// extended protocol.
+// cannot have committed. endless means that the client sent no frame that would end the current group (the statements
+// up to a Sync).
 func (j *sessionJournal) recordClose(cause error, unfinished, endless bool) {
 	if j.requested.transaction > j.answered.transaction {
 		j.answered = j.requested // nothing of it was answered

@@ -62,7 +62,7 @@ func (l *eventLedger) addEvent(e LedgerEvent) {
 	l.events[int((e.Seq-1)%uint64(cap(l.events)))] = e
 }
 
-// eventsAfter returns copies of the events with a greater number, oldest first.
+// eventsAfter returns copies of the events with a number greater than seq, oldest first.
 func (l *eventLedger) eventsAfter(seq uint64) []LedgerEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()

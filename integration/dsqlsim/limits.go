@@ -77,7 +77,7 @@ func tooOldFailure(age, limit time.Duration) *failure {
 func mebibytes(n int) float64 { return math.Ceil(float64(n) / (1 << 20)) }
 
 // catalogSetting returns the value of parameter dsqlsim.limits. It lists the limits that the triggers of catalog.sql
-// check, in the order in which they read them.
+// check, in the order in which the triggers read the list.
 func (l *Limits) catalogSetting(byteaKeys bool) string {
 	bytea := 0
 	if byteaKeys {

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics holds dsqlsim's metrics for /metrics, in a separate registry.
+// metrics holds dsqlsim's Prometheus metrics for the path /metrics, in a separate registry.
 type metrics struct {
 	registry           *prometheus.Registry
 	connected          prometheus.Counter

@@ -12,7 +12,7 @@ const maxNamed = 10_000
 // preparedStatement is a prepared statement of the client.
 type preparedStatement struct {
 	text *dialect.Text
-	// plan is the plan of the statement's locking clauses, or nil if the statement has none.
+	// plan says how the statement runs without its locking clauses. It is nil if the statement has none.
 	plan *occ.LockPlan
 	// types are the parameter types of the client's Parse, encoded as in that frame.
 	types []byte
@@ -47,7 +47,7 @@ type sessionNames struct {
 	statements map[string]*preparedStatement // the client's
 	portals    map[string]*portal            // the client's
 	standing   map[string]string             // the texts of dsqlsim's own statements that stay prepared
-	// epoch counts how often PostgreSQL has dropped portals that names still lists.
+	// epoch counts how often PostgreSQL has dropped portals which the map portals still lists.
 	epoch int
 }
 
@@ -59,14 +59,14 @@ func newSessionNames() sessionNames {
 	}
 }
 
-// addStatement records a prepared statement, unless there are too many.
+// addStatement records a prepared statement, unless n already has maxNamed statements.
 func (n *sessionNames) addStatement(name string, p *preparedStatement) {
 	if n.statements[name] != nil || len(n.statements) < maxNamed {
 		n.statements[name] = p
 	}
 }
 
-// addPortal records a portal, unless there are too many.
+// addPortal records a portal, unless n already has maxNamed portals.
 func (n *sessionNames) addPortal(name string, p *portal) {
 	if len(n.portals) < maxNamed {
 		p.epoch = n.epoch
@@ -85,10 +85,11 @@ func (n *sessionNames) findNamed(kind byte, name string) (*preparedStatement, *p
 	return nil, nil
 }
 
-// isDropped reports whether PostgreSQL has dropped a portal that names still lists.
+// isDropped reports whether PostgreSQL has dropped a portal that the map portals still lists.
 func (n *sessionNames) isDropped(p *portal) bool { return p.epoch != n.epoch }
 
-// undoFrame reverts the effect of a frame on the names, because PostgreSQL has skipped that frame.
+// undoFrame reverts the change that a Parse, Bind or Close made to these names, because PostgreSQL has skipped that
+// frame.
 func (n *sessionNames) undoFrame(r *pendingReply) {
 	switch r.kind {
 	case 'P', 'C':

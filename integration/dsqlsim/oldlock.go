@@ -12,9 +12,9 @@ import (
 const keySQL = `SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
  WHERE indisprimary AND indrelid = to_regclass(`
 
-// checkWholeKeys returns a failure unless a statement names the whole primary key of every table that it locks, as
-// older clusters demanded. It asks the catalog on a new connection, because the session cannot send a query in the
-// middle of a turn.
+// checkWholeKeys returns a failure unless a statement names the whole primary key of every table that it locks. Older
+// clusters demanded that. checkWholeKeys asks the catalog on a new connection, because the session cannot send a
+// query in the middle of a turn.
 func (s *session) checkWholeKeys(st *dialect.Statement) (*failure, error) {
 	ctx, cancel := context.WithTimeout(s.server.ctx, dialTimeout)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// retryPause is the mean pause between two attempts of a session to resume a parked transaction. The pause is
-// random, so that two sessions do not always try at the same time.
+// retryPause is the mean pause before a session again tries to resume a parked transaction, whose effects PostgreSQL
+// has undone. The pause is random, so that two sessions do not always try at the same time.
 const retryPause = 2 * time.Millisecond
 
 // yieldLocks parks an idle transaction that blocks another session: its effects are undone until the client
@@ -46,8 +46,8 @@ func (s *session) parkTransaction() error {
 	return nil
 }
 
-// evictTransaction rolls the transaction back in PostgreSQL. The client's transaction goes on in a new snapshot and
-// cannot commit.
+// evictTransaction rolls the transaction back in PostgreSQL, to release its locks for good. The client's transaction
+// goes on in a new snapshot and cannot commit.
 func (s *session) evictTransaction() error {
 	s.block.markDoomed()
 	b := &s.block
@@ -93,8 +93,8 @@ func (s *session) unparkTransaction() error {
 	return nil
 }
 
-// rerunEffects runs the logged statements again, up to the first one that fails or answers differently. It returns
-// that statement's index. failed is nil if no statement failed.
+// rerunEffects runs the logged statements again, up to the first one that fails or gets another answer than before.
+// It returns that statement's index. failed is nil if no statement failed.
 func (s *session) rerunEffects() (int, *pgproto3.ErrorResponse, error) {
 	for i := range s.block.log.effects {
 		e := &s.block.log.effects[i]

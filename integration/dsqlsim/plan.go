@@ -24,7 +24,7 @@ type plannedFault struct {
 	each map[uint64]*remainingCounts // by session, if PerSession
 }
 
-// remainingCounts is how many moments the fault still skips, and how often the fault then happens.
+// remainingCounts says how many matching moments a planned fault still skips, and how often it happens after these.
 type remainingCounts struct{ skip, count int }
 
 // errTooManyFaults is the error for more planned faults than maxFaults.
@@ -127,7 +127,7 @@ func (p *faultPlan) listFaults() []Fault {
 	return faults
 }
 
-// nextFault counts a moment and returns the fault that happens at that moment, nil if none does.
+// nextFault counts the moment m for all planned faults that match it. It returns the fault that happens at m, or nil.
 func (p *faultPlan) nextFault(m *faultMoment) *Fault {
 	if p.pending.Load() == 0 {
 		return nil
@@ -157,8 +157,8 @@ func (p *faultPlan) nextFault(m *faultMoment) *Fault {
 	return &now
 }
 
-// takeIfDue counts a moment that matches the fault, and reports whether the fault happens then. may is false if another
-// fault happens at that moment.
+// takeIfDue counts a moment that matches the fault, and reports whether the fault happens at that moment. may is
+// false if another fault happens at that moment.
 func (f *plannedFault) takeIfDue(session uint64, may bool) bool {
 	l := &f.remainingCounts
 	if f.PerSession {

@@ -13,7 +13,7 @@ const (
 	maxPlanText = 4 << 10
 )
 
-// planCache caches the plans of statements with locking clauses.
+// planCache caches LockPlans, which say how statements run without their locking clauses.
 type planCache struct {
 	mu   sync.Mutex
 	seen map[string]*occ.LockPlan
@@ -21,7 +21,8 @@ type planCache struct {
 
 func newPlanCache() *planCache { return &planCache{seen: make(map[string]*occ.LockPlan)} }
 
-// planFor returns a statement's plan, nil when the statement has no locking clause or cannot run.
+// planFor returns a statement's LockPlan (how it runs without its locking clauses). The result is nil if the
+// statement has no locking clause or cannot run.
 func (p *planCache) planFor(st *dialect.Statement) *occ.LockPlan {
 	reads := st.Kind == dialect.DML || st.Kind == dialect.Other && st.Verb != "EXPLAIN"
 	if !reads || st.Refusal != nil || !occ.MayHaveLocking(st.SQL) {

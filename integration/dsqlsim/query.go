@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// savepointSQL sets a savepoint before a transaction's first effect. rewindSQL returns to it: PostgreSQL undoes the
-// effects, and the transaction's snapshot remains.
+// savepointSQL sets dsqlsim's savepoint before a transaction's first effect. rewindSQL returns to that savepoint:
+// PostgreSQL undoes the effects, and the transaction's snapshot remains.
 const (
 	savepointSQL = "SAVEPOINT dsqlsim"
 	rewindSQL    = "ROLLBACK TO SAVEPOINT dsqlsim"
 )
 
-// handleQuery passes a client's simple Query on to PostgreSQL. If the Query opens a block, or runs in one, its
-// statements are sent one by one, so that each can run again.
+// handleQuery passes a client's simple Query on to PostgreSQL. If the Query opens a block, or runs in one, the
+// session sends its statements separately, so that each can run again.
 func (s *session) handleQuery(f *frame) error {
 	if err := s.drainReplies(); err != nil || s.skipping {
 		return err
@@ -64,8 +64,8 @@ func (s *session) handleQuery(f *frame) error {
 	return nil
 }
 
-// forwardQueryRest passes the rest of a Query, which is an implicit transaction, on to PostgreSQL. If a statement
-// must not run, the passed text ends before that statement.
+// forwardQueryRest passes the remaining statements of a Query, which is an implicit transaction, on to PostgreSQL as
+// one text. If a statement must not run, that text ends before the statement.
 func (s *session) forwardQueryRest(f *frame, text *dialect.Text) error {
 	r := pendingReply{kind: 'Q', from: *f, text: text, index: f.nextStatement, status: s.status, rules: s.rules, mayWait: true}
 	var send strings.Builder
@@ -140,8 +140,8 @@ func (s *session) forwardQueryStatement(f *frame, sql string, text *dialect.Text
 	return s.forwardAndDrain(&frame{kind: 'Q', body: append([]byte(send), 0)}, r)
 }
 
-// upstreamText returns the text that PostgreSQL gets for one statement of a Query, or instead of a failed one. It notes
-// in r how to treat PostgreSQL's answer.
+// upstreamText returns the text that PostgreSQL gets for one statement of a Query. If failed is not nil, the
+// statement must not run, and another text replaces it. upstreamText notes in r how to treat PostgreSQL's answer.
 func (s *session) upstreamText(r *pendingReply, st *dialect.Statement, failed *failure) (string, error) {
 	if failed == nil && s.block.attempt.guessing {
 		if guess := r.guessOutcome(st); r.guess != nil {

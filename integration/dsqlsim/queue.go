@@ -30,8 +30,8 @@ func (q *frameQueue) pushFront(frames []frame) {
 	q.frames, q.at = append(frames, q.frames[q.at:]...), 0
 }
 
-// pushReplayed inserts frames at the front of the queue that the session took from the queue before, and now sends to
-// PostgreSQL once more.
+// pushReplayed inserts frames at the front of the queue. The session has sent these frames to PostgreSQL before, and
+// will send them again.
 func (q *frameQueue) pushReplayed(frames []frame) {
 	q.replayed = len(frames)
 	q.pushFront(frames)

@@ -13,8 +13,8 @@ import (
 // arbiterIdleLimit is how long the lockArbiter retains an unused PostgreSQL connection.
 const arbiterIdleLimit = time.Second
 
-// arbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions that
-// block these statements to release their locks.
+// lockArbiter looks for sessions whose statements wait for another transaction in PostgreSQL. It asks idle sessions
+// that block these statements to release their locks.
 type lockArbiter struct {
 	wake chan struct{} // holds a token when a session may wait
 	// patience is how long a statement waits before the lockArbiter asks another session to release its locks. Most
@@ -51,7 +51,8 @@ func (s *Server) runLockArbiter() {
 		case <-s.ctx.Done():
 			return
 		}
-		// The pause lasts r.patience, because no session that begins to wait now is due any sooner.
+		// The pause lasts r.patience, because the lockArbiter acts for a session only after the session has waited for
+		// r.patience.
 		for pause := time.After(r.patience); ; {
 			select {
 			case <-pause:
@@ -66,7 +67,7 @@ func (s *Server) runLockArbiter() {
 	}
 }
 
-// arbitrateLocks asks idle sessions in the way of waiting statements to release their locks. It reports whether any
+// arbitrateLocks asks idle sessions that block waiting statements to release their locks. It reports whether any
 // session waits, or may wait soon.
 func (s *Server) arbitrateLocks() bool {
 	r := s.arbiter
@@ -107,8 +108,8 @@ func (s *Server) arbitrateLocks() bool {
 	return true
 }
 
-// findBlockers returns the ids of the backends in PostgreSQL that block the waiting ones. A true value says that a lock
-// on a table blocks.
+// findBlockers returns the process ids of the PostgreSQL backends that block those in waiting. The value of an id is
+// true if the backend blocks by a lock on a table.
 func (r *lockArbiter) findBlockers(ctx context.Context, up *upstreamDialer, waiting map[uint32]bool) (map[uint32]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -30,14 +30,14 @@ func (s *session) shouldRetry(t *retryTries) bool {
 	return t.n < int(retryTime/s.server.config.LockTimeout) || time.Since(t.since) < retryTime
 }
 
-// cancelledText is PostgreSQL's message for a cancelled statement, whose SQLSTATE has other uses too.
+// cancelledText is PostgreSQL's message for a cancelled statement. The SQLSTATE of that message has other uses too.
 const cancelledText = "canceling statement due to user request"
 
 // errReplay reports that the session has put frames back at the front of its queue. PostgreSQL has not answered these
 // frames, or answered with a conflict.
 var errReplay = errors.New("frames taken back")
 
-// conflictCause is how another transaction may have caused an error of PostgreSQL.
+// conflictCause is the way in which another transaction may have caused an error of PostgreSQL.
 type conflictCause uint8
 
 const (
@@ -52,7 +52,7 @@ func (s *session) conflictCauseOf(e *pgproto3.ErrorResponse) conflictCause {
 	case codeDeadlock, codeLockTimeout:
 		return lockWait
 	case codeCancelled:
-		// PostgreSQL reports a lock_timeout that comes late as a cancel.
+		// This cancel may be a lock_timeout, since PostgreSQL reports a lock_timeout that comes late as a cancel.
 		if !s.server.config.HonourCancel && e.Message == cancelledText {
 			return lockWait
 		}
@@ -106,8 +106,8 @@ func (s *session) replayFrames(r *pendingReply, e *pgproto3.ErrorResponse) error
 	return errReplay
 }
 
-// decideRetry decides how a statement that failed with e runs again in its block: itself, or as a query that guesses
-// its outcome.
+// decideRetry decides how a statement that failed with e runs again in its block: unchanged, or as a query that
+// guesses its outcome.
 func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	switch s.conflictCauseOf(e) {
@@ -125,8 +125,8 @@ func (s *session) decideRetry(e *pgproto3.ErrorResponse) error {
 
 // decideHiddenRow decides whether the violation of a key is the client's error or a conflict. For a unique key
 // mayRowBeHidden has found the row committed. If the snapshot sees the row, the error is the client's and ends the
-// transaction. A row that references another may be the transaction's own, so decideHiddenRow resumes the effects
-// first.
+// transaction. A row that references another may be the transaction's own, so decideHiddenRow first runs the
+// transaction's writing statements again.
 func (s *session) decideHiddenRow(e *pgproto3.ErrorResponse) error {
 	b := &s.block
 	if e.Code == codeForeignKey {
@@ -182,7 +182,7 @@ func (s *session) takeBackFrames() error {
 	return nil
 }
 
-// undoFrame reverts the effect of a frame that PostgreSQL has skipped.
+// undoFrame reverts what the session recorded about a frame, because PostgreSQL has skipped that frame.
 func (s *session) undoFrame(r *pendingReply) {
 	if r.interruption != nil && !r.interruption.reported {
 		s.injection.row = r.interruption // the fault has not happened yet

@@ -43,8 +43,8 @@ type pendingReply struct {
 	mayWait bool
 	// alone means that no earlier statement belongs to the same implicit transaction.
 	alone bool
-	// name, previous and portal revert a Parse, Bind or Close that failed or was skipped. For an Execute, portal is the
-	// portal that it started.
+	// name, previous and portal say how to revert a Parse, Bind or Close that failed or that PostgreSQL skipped. For an
+	// Execute, portal is the portal that it started.
 	name     string
 	previous *preparedStatement
 	portal   *portal
@@ -85,7 +85,7 @@ func (q *replyQueue) push(r pendingReply, bytes int) {
 // pendingReplies returns the replies that PostgreSQL has not completed yet, in order.
 func (q *replyQueue) pendingReplies() []pendingReply { return q.list[q.head:] }
 
-// hasTurnEnd reports whether any pending reply ends in ReadyForQuery.
+// hasTurnEnd reports whether any pending reply ends in ReadyForQuery, the end of a turn.
 func (q *replyQueue) hasTurnEnd() bool {
 	return slices.ContainsFunc(q.pendingReplies(), func(r pendingReply) bool { return r.endsTurn() })
 }
@@ -117,8 +117,8 @@ func (q *replyQueue) clear() {
 	*q = replyQueue{list: q.list[:0]}
 }
 
-// skipToSync removes the replies up to the next Sync, which PostgreSQL will not send after an error. It calls each for
-// the removed replies, newest first, and reports whether there is a Sync.
+// skipToSync removes the replies up to the next Sync, which PostgreSQL will not send after an error. It calls the
+// function each for the removed replies, newest first, and reports whether there is a Sync.
 func (q *replyQueue) skipToSync(each func(*pendingReply)) bool {
 	end := q.head
 	for end < len(q.list) && q.list[end].kind != 'S' {

@@ -11,7 +11,8 @@ import (
 // oidText is the OID of the type of a job_id, text.
 const oidText = 25
 
-// handleReply reads one frame of PostgreSQL and passes on the part that the client should see.
+// handleReply reads one frame of PostgreSQL, updates the session's state, and passes on to the client what it should
+// see.
 func (s *session) handleReply() error {
 	kind, total, err := s.upstream.peekHeader()
 	if err != nil {
@@ -71,8 +72,9 @@ func (s *session) onAcknowledged(kind byte, total int) error {
 
 func (s *session) relayReply(total int) error { return relayFrame(s.toClient, s.upstream.in, total) }
 
-// onDataRow handles a row of a result. It adds the row of an effect to the effect's digest. It relays the row of a
-// guess only if the client asked for rows.
+// onDataRow handles a row of a result. If the log has the statement as an effect (it changed something), onDataRow
+// adds the row to the effect's digest. A row of a guess (query in place of a statement that cannot run) goes to the
+// client only for RETURNING.
 func (s *session) onDataRow(total int) error {
 	if gone, err := s.injectBeforeRow(total); gone || err != nil {
 		return err
@@ -94,7 +96,8 @@ func (s *session) onDataRow(total int) error {
 	return s.relayReply(total)
 }
 
-// onDescribeReply handles an answer to a Describe, or the first half of one, or the columns of a Query's result.
+// onDescribeReply handles a description: the answer to a Describe, the first half of that answer, or the columns of a
+// Query's result.
 func (s *session) onDescribeReply(kind byte, total int) error {
 	r := s.replies.first()
 	if r != nil && r.guess != nil && !r.guess.Returning {
@@ -172,7 +175,7 @@ func (s *session) onCommandComplete(total int) error {
 	return s.sendMessage(&pgproto3.CommandComplete{CommandTag: []byte(tag)})
 }
 
-// recordSuccess updates the session's state after a statement that did not fail.
+// recordSuccess updates the session's state after the statement of reply r has succeeded. tag is its command tag.
 func (s *session) recordSuccess(r *pendingReply, st *dialect.Statement, tag string) {
 	b := &s.block
 	b.attempt = statementAttempt{}
@@ -267,7 +270,8 @@ func (s *session) sendError(r *pendingReply, e *pgproto3.ErrorResponse) error {
 	return s.toClient.Flush()
 }
 
-// recordFailure updates the session's state after an error, which makes PostgreSQL skip to Sync.
+// recordFailure updates the session's state after the statement of reply r has failed, which makes PostgreSQL skip to
+// Sync.
 func (s *session) recordFailure(r *pendingReply) {
 	b := &s.block
 	b.attempt = statementAttempt{}

@@ -160,15 +160,16 @@ func (s *session) markWaiting(may bool) {
 	notify(s.server.arbiter.wake)
 }
 
-// failUpstream makes PostgreSQL fail instead of running r's frame, so that the client gets the error why.
+// failUpstream sends PostgreSQL a failing statement instead of the frame of r. The client gets the error in parameter
+// why.
 func (s *session) failUpstream(r pendingReply, why *failure) error {
 	r.marked = why
 	return s.forwardFrame(newParseFrame(ownName, markerSQL, nil), r)
 }
 
 // replacementSQL returns the SQL that PostgreSQL gets instead of statement i. It notes in r that the client gets the
-// error by, and not the answer to that SQL. A conflict at COMMIT ends the transaction; any other failure leaves it
-// failed.
+// error in parameter by, and not the answer to that SQL. A conflict at COMMIT ends the transaction; any other failure
+// leaves it failed.
 func (r *pendingReply) replacementSQL(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
 		r.replaced = &replacedCommit{i, by}

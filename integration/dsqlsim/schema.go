@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/dsqlsim/dialect"
 )
 
-// schemaVersion counts the changes of the schema, and those of them that one session has seen.
+// schemaVersion counts the schema changes of all sessions, and how many of these one session has seen.
 type schemaVersion struct {
 	changes  *atomic.Uint64 // of all sessions
 	known    uint64         // the number of changes that this session knows

@@ -216,8 +216,8 @@ func (s *Server) checkReady(ctx context.Context) error {
 	return err
 }
 
-// UpstreamVersion returns the version of the PostgreSQL server behind dsqlsim. An error says that PostgreSQL would
-// take no client's connection now.
+// UpstreamVersion returns the version of the PostgreSQL server behind dsqlsim. It returns an error if PostgreSQL
+// would accept no client's connection now.
 func (s *Server) UpstreamVersion(ctx context.Context) (version string, err error) {
 	up, err := s.upstream.dialForClient(ctx, adminRole, nil)
 	if err != nil {
@@ -262,7 +262,8 @@ func (s *Server) releaseConn() {
 	s.admitted--
 }
 
-// register makes a session known to cancel requests and to Close. It reports whether the server still runs.
+// register makes a session (parameter each) known to cancel requests and to Close. It reports whether the server
+// still runs.
 func (s *Server) register(each *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,7 +59,7 @@ type session struct {
 	turn   turnState
 	// skipping reports that an error was answered and the session ignores the client's frames up to Sync.
 	skipping bool
-	// broken reports that a Query has failed.
+	// broken reports that a statement of the running Query has failed, so that its later statements must not run.
 	broken bool
 
 	names     sessionNames
@@ -73,8 +73,9 @@ type session struct {
 	// waits for.
 	job, awaited string
 
-	// waitingSince is when the session began an operation that may wait for other transactions, in Unix nanoseconds, or 0.
-	// The lockArbiter, which ends waits for locks, reads waitingSince, and sends requests to yield.
+	// waitingSince is when the session began an operation that may wait for other transactions, in Unix nanoseconds, or
+	// 0. The lockArbiter reads waitingSince. By channel yield it asks a session to release the locks for which others
+	// wait.
 	waitingSince atomic.Int64
 	yield        chan yieldRequest
 	// locksMoved is when the transaction last released its locks or took them again.
@@ -87,7 +88,7 @@ type frameProgress struct {
 	sent    bool // its reply is pending
 }
 
-// turnState is what has happened since the last ReadyForQuery.
+// turnState says what the session has done since the last ReadyForQuery.
 type turnState struct {
 	begun bool // something was sent
 	busy  bool // something was executed
@@ -151,8 +152,8 @@ func (s *Server) serveSession(client, raw net.Conn, id uint64, start *startupMes
 	}
 }
 
-// cutAfterGrace is called when the client has ended. Statements that the client sent still run, as on any server. After
-// vanishGrace the PostgreSQL connection is cut.
+// cutAfterGrace cuts the session's connections vanishGrace after the client has ended, unless the session has ended
+// before. Until the cut the statements that the client sent still run, as on any server.
 func (s *session) cutAfterGrace() {
 	select {
 	case <-s.link.done:

@@ -198,8 +198,8 @@ func (s *Server) checkGreeting(g *greeting, id uint64) (*startupMessage, error) 
 	return nil, wrapReason("foreign SNI", accessDenied)
 }
 
-// authenticate asks the client for its token and verifies the token. Only then it checks the parameters, so that a
-// stranger learns nothing about them.
+// authenticate asks the client for its token and verifies the token. After that it checks the client's parameters, so
+// that a client without a valid token learns nothing about them.
 func (s *Server) authenticate(g *greeting, up *startupMessage) error {
 	var out []byte
 	if up.version > protocolVersion || len(up.extensions) > 0 {

@@ -51,7 +51,7 @@ func (v *tokenVerifier) credentialValue(date string) string {
 	return v.accessKey + "/" + date + "/" + v.region + "/" + sigService + "/aws4_request"
 }
 
-// verifyToken returns nil if the token lets role connect at the time now.
+// verifyToken returns nil if the token lets role connect at the time that parameter now gives.
 func (v *tokenVerifier) verifyToken(token, role string, now time.Time) error {
 	host, rest, ok := strings.Cut(token, "?")
 	if !ok || len(token) > maxTokenLength {

@@ -21,7 +21,7 @@ const vanishCheck = time.Second
 // dialTimeout bounds the dial of one PostgreSQL connection.
 const dialTimeout = 15 * time.Second
 
-// upstreamDialer dials the PostgreSQL connections.
+// upstreamDialer makes dsqlsim's connections to the PostgreSQL server.
 type upstreamDialer struct {
 	config *pgconn.Config
 	// settings are the PostgreSQL settings of every session. The startup packet contains them, so that RESET returns to
@@ -107,7 +107,7 @@ func upstreamFailure(err error) *failure {
 	return &failure{fatal: true, code: e.Code, message: e.Message}
 }
 
-// cancel asks PostgreSQL to cancel the running statement of the session with that key.
+// cancel asks PostgreSQL to cancel the statement that the session with this key runs.
 func (u *upstreamDialer) cancel(ctx context.Context, key cancelKey) error {
 	network, address := pgconn.NetworkAddress(u.config.Host, u.config.Port)
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)

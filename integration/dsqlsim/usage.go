@@ -77,7 +77,7 @@ func rowsWritten(tag string) (verb string, rows int) {
 // waitInBlock is a presumed error. Only the rule is documented: sys.wait_for_job works outside a block only.
 var waitInBlock = &failure{code: "25001", message: "CALL sys.wait_for_job cannot run inside a transaction block"}
 
-// limitRefusal returns the failure of a statement that a limit forbids, or nil.
+// limitRefusal returns the failure of a statement that the limits on a transaction forbid, or nil.
 func (s *session) limitRefusal(st *dialect.Statement, status byte) *failure {
 	switch {
 	case status != statusInBlock:
@@ -105,9 +105,9 @@ func (s *session) countUsage(r *pendingReply, st *dialect.Statement, tag string)
 	return s.usage.countStatement(tag, listed, sent, &s.server.config.Limits)
 }
 
-// refuseOverLimit answers a statement that has crossed a limit with an error. PostgreSQL has accepted that statement,
-// so its transaction fails later: before the Sync that would commit, or after the turn of a block. Until then the
-// session discards PostgreSQL's answers.
+// refuseOverLimit answers a statement that has crossed a limit: the client gets the error in parameter why.
+// PostgreSQL has accepted that statement. The session makes PostgreSQL's transaction fail later: before the Sync that
+// would commit, or after the turn of a block. Until that failure the session discards PostgreSQL's answers.
 func (s *session) refuseOverLimit(r *pendingReply, why *failure) error {
 	err := s.sendError(r, why.response())
 	s.usage.over = true
@@ -142,7 +142,8 @@ func (s *session) discardReply(kind byte, total int) error {
 	return s.upstream.discardFrame(total)
 }
 
-// failBlock makes PostgreSQL fail the block as well, before the client gets the ReadyForQuery of the turn.
+// failBlock makes PostgreSQL's block fail, as the client's block has failed. The client gets the ReadyForQuery of the
+// turn only after that.
 func (s *session) failBlock() error {
 	s.replies.pop()
 	f := frame{kind: 'Q', body: append([]byte(markerSQL), 0)}
@@ -178,7 +179,7 @@ func (s *session) enforceBeforeSync() error {
 // leastRow is the length of the shortest text for a row in VALUES.
 const leastRow = len("(1)")
 
-// mayExceedRows reports whether one statement may by itself write more rows than the limit.
+// mayExceedRows reports whether the statement st alone may write more rows than the limit on a transaction's rows.
 func mayExceedRows(st *dialect.Statement, l *Limits) bool {
 	return st.Kind == dialect.DML && !(st.Listed && len(st.Source)/leastRow <= l.TransactionRows)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-proxy/sluice/integration/pgtest"
 )
 
-// The endpoint and the key are made up. They have the real form, and are valid nowhere.
+// These constants are an invented endpoint and an invented key. They have the form of real ones, and are valid
+// nowhere.
 const (
 	region    = "us-east-1"
 	endpoint  = "standinstandinstandinstand.dsql." + region + ".on.aws"

@@ -45,7 +45,8 @@ var errPortTaken = errors.New("port taken")
 // Env holds environment variables for a program, by name.
 type Env map[string]string
 
-// With returns a copy of e with the variables of other. A variable of other replaces one of e.
+// With returns a copy of e with the variables of other added. A variable of other replaces the one of e with the same
+// name.
 func (e Env) With(other Env) Env {
 	sum := make(Env, len(e)+len(other))
 	for _, vars := range []Env{e, other} {
@@ -109,8 +110,8 @@ func (p *Program) Log() string {
 	return string(text)
 }
 
-// Tail returns the end of Log, for error messages. Before the last lines it puts the last errors and warnings that the
-// program has logged earlier, because a panic may precede its effect by many lines.
+// Tail returns the end of Log, for error messages. The last lines follow the last errors and warnings that the
+// program has logged earlier. A panic may precede its effect by many lines.
 func (p *Program) Tail() string {
 	lines := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
 	at := max(0, len(lines)-tailLines)

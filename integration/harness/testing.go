@@ -76,7 +76,7 @@ func (s *DSQLSim) Admin(tb testing.TB, method, path, body string) string {
 }
 
 // SumMetric returns the sum of the series of a metric in a scraped text. With a label it adds only the series whose
-// labels contain that text. A name with all its labels is the name of one series. found reports whether there was any
+// labels contain the text label. If name has all its labels, it names one series. found reports whether there was any
 // series.
 func SumMetric(tb testing.TB, text, name, label string) (sum float64, found bool) {
 	tb.Helper()

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// checkContent compares an image with its expected content, and prints the image's size.
+// checkContent compares the configuration and the files of an image with the expected ones, and prints the image's
+// size.
 func (e engine) checkContent(ctx context.Context, program, name, version string) error {
 	i, err := e.inspectImage(ctx, name)
 	if err != nil {

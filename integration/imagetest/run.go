@@ -21,8 +21,8 @@ import (
 const (
 	endpoint = "localdevelopment0000000000.dsql.us-east-1.on.aws" // dsqlsim's own
 	writers  = 16
-	// thought is how long a writer's transaction is open. working is how long the writers run before Sluice must end,
-	// which is in the middle of many transactions.
+	// thought is how long a writer's transaction stays open. working is how long the writers run before the test ends
+	// Sluice, which happens in the middle of many transactions.
 	thought = 50 * time.Millisecond
 	working = 3 * time.Second
 )

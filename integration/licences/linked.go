@@ -44,8 +44,8 @@ func linkedLibraries(root string) ([]string, error) {
 	return librariesInMap(filepath.Join(dir, "sluice.map"))
 }
 
-// librariesInMap returns the C libraries whose parts the linker has used, from the linker's map. A part of any other
-// library is an error.
+// librariesInMap returns the C libraries of which the linker has used parts, from the linker's map in file. A part of
+// a library that libraries does not list is an error.
 func librariesInMap(file string) ([]string, error) {
 	in, err := os.Open(file)
 	if err != nil {

@@ -68,8 +68,8 @@ type spdxRelationship struct {
 
 const none = "NOASSERTION"
 
-// identifiers maps the kinds of classify to SPDX identifiers. A BSD licence is missing here, since its number of
-// clauses (two or three) decides its identifier.
+// identifiers maps the kinds that classifyLicence returns to SPDX identifiers. A BSD licence is missing here, since
+// its number of clauses (two or three) decides its identifier.
 var identifiers = map[string]string{
 	"Apache-2.0": "Apache-2.0", "MIT": "MIT", "ISC": "ISC", "PostgreSQL": "PostgreSQL", "MPL-2.0": "MPL-2.0",
 	"GPL with Bison exception":               "GPL-3.0-or-later WITH Bison-exception-2.2",
@@ -187,7 +187,7 @@ func (b *bomBuilder) addProgram(name, version, made string) {
 		Relationships: []spdxRelationship{{"SPDXRef-DOCUMENT", "DESCRIBES", p.ID}}}
 }
 
-// addDependency adds a part that the program was linked with. covers is the part's name in the findings.
+// addDependency adds a part that the linker put into the program. covers is the part's name in the licenceFindings.
 func (b *bomBuilder) addDependency(name, version, covers, purl string) {
 	licence := b.licenceExpression(covers)
 	p := spdxPackage{ID: "SPDXRef-" + notInID.ReplaceAllString(name, "-"), Name: name, Version: version, Supplier: none, Download: none,

@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// serverHome is the home of a server. An flock on the directory ties it to this process: the kernel releases the lock
-// when the process ends. (The same lock keeps systemd-tmpfiles from ageing the files of a long run.)
+// serverHome is the directory with all files of a server. An flock on the directory ties it to this process: the
+// kernel releases the lock when the process ends. (The same lock keeps systemd-tmpfiles from ageing the files of a
+// long run.)
 type serverHome struct {
 	path string
 	lock *os.File
 }
 
-// homePrefix returns the prefix of the names of homes. Each user has another prefix, so that no user finds directories
-// which he may not open.
+// homePrefix returns the prefix of the names of server directories. Each user has another prefix, so that no user
+// finds directories which he may not open.
 func homePrefix() string { return "sluice-pg-" + strconv.Itoa(os.Getuid()) + "-" }
 
-// memoryDir is Linux's file system in memory. A database cluster is a thousand files, and copying these there takes a
-// tenth of the time.
+// memoryDir is a directory of Linux's file system in memory. A database cluster is a thousand files. Copying these
+// files into memory takes a tenth of the time of copying them to disk.
 const memoryDir = "/dev/shm"
 
 // hasMemoryRoom reports whether a directory is in memory and has room for a dozen test servers. A cluster takes 40 MB,
@@ -49,7 +50,7 @@ func hasMemoryRoom(dir string) bool {
 	return false
 }
 
-// newServerHome makes a locked home that the server's account owns.
+// newServerHome makes a server's directory below base. This process locks the directory, and the account acc owns it.
 func newServerHome(base string, acc osAccount) (*serverHome, error) {
 	for {
 		path, err := os.MkdirTemp(base, homePrefix())
@@ -76,8 +77,9 @@ func (d *serverHome) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
-// lockDirectory opens and locks path. fs.ErrNotExist means that another process has removed the directory meanwhile,
-// EWOULDBLOCK that it has a living owner.
+// lockDirectory opens the directory path and locks it by flock, with the operation how. It returns fs.ErrNotExist if
+// another process has removed the directory meanwhile. With LOCK_NB it returns EWOULDBLOCK if a living process holds
+// the lock.
 func lockDirectory(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -100,8 +102,8 @@ func lockDirectory(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// removeDeadHomes removes the homes under base whose owners have died, and ends servers that still run in them. It
-// leaves homes of living owners alone.
+// removeDeadHomes removes the server directories below base whose owners (test processes) have ended. It also ends
+// servers that still run in them. Directories of living owners remain.
 func removeDeadHomes(base string, acc osAccount) error {
 	homes, err := filepath.Glob(filepath.Join(base, homePrefix()+"*"))
 	if err != nil {
@@ -141,8 +143,8 @@ func isOwnedBy(info fs.FileInfo, uids ...int) bool {
 	return false
 }
 
-// stopLeftover ends a postmaster that outlived its owner. The kernel has sent the postmaster a signal, so it is still
-// ending, or stuck.
+// stopLeftover ends a postmaster that still runs in home, although the process that started it has ended. The kernel
+// has sent that postmaster a signal, so it is still ending, or stuck.
 func stopLeftover(home string) {
 	pid := postmasterPID(home)
 	if pid <= 0 || !isServerIn(pid, home) {

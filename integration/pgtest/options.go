@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An Option changes how a server is set up.
+// An Option changes how Launch sets up a server.
 type Option func(*options)
 
 type options struct {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Schema returns the schema of a database as comparable lines: one for each column of a table, and one for each other
-// statement of pg_dump.
+// Schema returns the schema of a database as comparable lines. Each column of a table has one line, and so has each
+// other statement of pg_dump.
 func (s *Server) Schema(t testing.TB, database string) []string {
 	t.Helper()
 	out, err := s.Program("pg_dump", "--schema-only", "--no-owner", "--no-privileges", "--exclude-schema=sys", database).Output()
@@ -44,8 +44,8 @@ func schemaLines(dump string) (lines []string) {
 	return lines
 }
 
-// SchemaDifferences returns the lines that only one of two schemas (see Server.Schema) has, in order. A line begins
-// with "-" if only the plain PostgreSQL has it, and with "+" if only the schema made through Sluice has it.
+// SchemaDifferences returns the lines that only one of two schemas (see Server.Schema) has, in order. A line that
+// only the plain PostgreSQL has begins with "-", and one that only the schema made through Sluice has with "+".
 func SchemaDifferences(plain, through []string) (differences []string) {
 	for _, line := range plain {
 		if !slices.Contains(through, line) {
@@ -63,8 +63,9 @@ func SchemaDifferences(plain, through []string) (differences []string) {
 	return differences
 }
 
-// HoldSchema compares the differences of two schemas with those that a file lists. A new difference fails the test, and
-// so does a listed one that no longer exists. With write it writes the file instead.
+// HoldSchema compares the differences of two schemas with those that a file lists. A new difference fails the test,
+// and so does a listed one that no longer exists. If write is true, HoldSchema writes the differences to the file
+// instead.
 func HoldSchema(t testing.TB, differences []string, file string, write bool) {
 	t.Helper()
 	if write {

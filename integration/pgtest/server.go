@@ -131,8 +131,8 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// Restart ends every connection and starts the server again on the same port and data. Gracefully, clients first get
-// FATAL 57P01; otherwise the connections end as in a crash.
+// Restart ends every connection and starts the server again on the same port and data. If graceful is true, clients
+// first get FATAL 57P01; otherwise their connections end as in a crash.
 func (s *Server) Restart(graceful bool) error {
 	sig := syscall.SIGQUIT
 	if graceful {

@@ -20,7 +20,8 @@ func (s *Server) SQL(tb testing.TB, database, sql string) string {
 	return rows
 }
 
-// Connect returns a connection to a new database. The server closes the connection at its end.
+// Connect returns a connection to a new database, as the superuser over the Unix socket. The server ends the
+// connection when the test drops the database.
 func (s *Server) Connect(tb testing.TB) *pgconn.PgConn {
 	tb.Helper()
 	config, err := pgconn.ParseConfig("sslmode=disable")
@@ -68,8 +69,8 @@ func (s *Server) runQuery(ctx context.Context, database, sql string) (string, er
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// idleSessions holds one idle connection to each database, for SQL, because a new connection costs the server more than
-// most statements. It holds only one for each database, because tests count sessions.
+// idleSessions holds at most one idle connection to each database, which SQL uses again. A new connection would cost
+// the server more than most statements. Tests count sessions, so there is only one for each database.
 type idleSessions struct {
 	mu   sync.Mutex
 	idle map[string]*pgconn.PgConn
@@ -96,7 +97,7 @@ func (c *idleSessions) takeSession(ctx context.Context, s *Server, database stri
 	return pgconn.ConnectConfig(ctx, config)
 }
 
-// takeIdle removes and returns the idle connection to a database, or nil.
+// takeIdle removes the idle connection to a database from c and returns it, or nil if there is none.
 func (c *idleSessions) takeIdle(database string) *pgconn.PgConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

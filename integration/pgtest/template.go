@@ -9,7 +9,7 @@ import (
 )
 
 // clusterTemplate is a database cluster that was never started. Copying it costs a tenth of initdb. It has its own
-// home, like a server.
+// directory, like a server.
 type clusterTemplate struct {
 	mu   sync.Mutex
 	home *serverHome

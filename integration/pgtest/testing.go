@@ -30,10 +30,10 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// useTemplate makes a server's cluster a copy of the test binary's template.
+// useTemplate makes Launch copy a server's cluster from the test binary's template instead of running initdb.
 func useTemplate(o *options) { o.template = &shared.template }
 
-// keepInMemory puts the files of a test's server in memory, if there is enough room.
+// keepInMemory makes Launch put the files of a test's server in memory, if there is enough room.
 func keepInMemory(o *options) { o.memory = true }
 
 // shared is the only server of the test binary, which the first call of Shared starts.

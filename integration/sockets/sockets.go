@@ -47,8 +47,8 @@ func FreePort() (int, error) {
 	return ports[0], nil
 }
 
-// SocketDir returns a directory for a test's Unix sockets, which other accounts can enter. The path of tb.TempDir may
-// be too long for a socket.
+// SocketDir returns a directory for a test's Unix sockets. Other accounts can enter that directory. The path of
+// tb.TempDir may be too long for a socket.
 func SocketDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "sockets-")

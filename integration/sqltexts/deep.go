@@ -4,7 +4,7 @@ package sqltexts
 
 import "strings"
 
-// RepeatedText builds a text of n terms: Head, n times Term, Mid, n times End, Tail.
+// RepeatedText describes an SQL text of n terms: Head, n times Term, Mid, n times End, Tail.
 type RepeatedText struct{ Head, Term, Mid, End, Tail string }
 
 // Text returns the text of n terms.
@@ -12,7 +12,7 @@ func (p RepeatedText) Text(n int) string {
 	return p.Head + strings.Repeat(p.Term, n) + p.Mid + strings.Repeat(p.End, n) + p.Tail
 }
 
-// DeepTexts maps a name to a way to make a text deep, or to a way that makes a text only look deep.
+// DeepTexts maps a name to a RepeatedText, whose parse tree gets deeper with the number of terms, or only looks so.
 var DeepTexts = map[string]RepeatedText{
 	"plus":                {"SELECT 1", "+1", "", "", " FOR UPDATE"},
 	"signs":               {"SELECT 1", "+-", "1", "", " FOR UPDATE"},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// GoldenCase is one statement of a golden file. In is the input, Out the output ("same" when nothing changes), and
-// Rules the expected findings.
+// GoldenCase is one statement of a golden file. In is the input, Out the expected output ("same" for an unchanged
+// one), and Rules are the expected findings.
 type GoldenCase struct {
 	Line           int
 	In, Out, Rules string

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Grammar maps each symbol to its forms. A form contains symbols in braces.
+// Grammar maps each symbol of an SQL grammar to the texts that may replace it. These texts contain further symbols in
+// braces.
 var Grammar = map[string][]string{
 	"query": {
 		"SELECT {list}{from}{where}{tail}", "SELECT {list}{from}{where}{tail}", "VALUES ({list}), ({list})",

@@ -10,7 +10,7 @@ type ServerModel struct {
 	tx byte // ' ' none, 'i' implicit, 'b' block, 'f' failed block
 	// Pending is the number of changes that are not committed.
 	Pending int
-	// now has a bit for each pending change, and done has a bit for each applied change.
+	// now has a bit for each pending (not committed) change, and done has a bit for each committed one.
 	now, done uint64
 	// savepoints are the savepoints of the block, all of the same name. Each has the changes that were pending before it.
 	savepoints []uint64
@@ -36,7 +36,7 @@ func (m *ServerModel) rollback(next byte) {
 	m.Pending, m.savepoints, m.now, m.tx = 0, nil, 0, next
 }
 
-// failCommand applies the effect of an error on the transaction.
+// failCommand models the failure of a command: a block fails, and an implicit transaction ends without a commit.
 func (m *ServerModel) failCommand() {
 	m.Failed, m.Pending = true, 0
 	if m.tx != 'b' {
@@ -139,9 +139,9 @@ func New(status byte, impatient bool) *ServerModel {
 	return m
 }
 
-// PlayTurn plays a turn on the model. The first of its commands, executes in number, run by the extended protocol, and
-// the others in one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. PlayTurn
-// returns the changes that are applied after each number of commands and at the end, and the final status.
+// PlayTurn plays the commands of a turn on the model. The first executes commands run by the extended protocol, and
+// the others in one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1.
+// PlayTurn returns the changes that are committed after each number of commands and at the end, and the final status.
 func PlayTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
 	m := ServerModel{tx: ' '}
 	if start == 'T' {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// WriteError returns the error of a statement that writes in a transaction of the given access mode, or nil.
+// WriteError returns the error for a statement that may write although its transaction's mode forbids it, or nil.
 func WriteError(st *rewrite.Statement, mode Mode) *wire.Error {
 	switch command, known := st.ReadOnlyViolation(); {
 	case mode == ReadWrite:
@@ -22,8 +22,8 @@ func WriteError(st *rewrite.Statement, mode Mode) *wire.Error {
 	return nil
 }
 
-// StatementError returns the error of a statement of a multi-statement query whose access mode forbids it, or nil. at
-// is the block before the statement. mode is the access mode that Sluice enforces there.
+// StatementError returns the error for one statement of a multi-statement query if the transaction's access mode,
+// mode, forbids it, or nil. The parameter at is the block before the statement.
 func StatementError(at *block.Block, st *rewrite.Statement, mode Mode) *wire.Error {
 	switch {
 	case isModeTooLate(at, &st.Tx):
@@ -41,7 +41,7 @@ func isModeTooLate(at *block.Block, tx *rewrite.TxControl) bool {
 }
 
 // isDDLInReadOnly reports whether a statement is DDL in a READ ONLY block of a multi-statement query. PostgreSQL
-// refuses the DDL before it checks anything else. DSQL would first refuse a type or form that it lacks.
+// refuses such DDL before it checks anything else. DSQL would first refuse types and statement forms that it lacks.
 func isDDLInReadOnly(at *block.Block, st *rewrite.Statement) bool {
 	command, _ := st.ReadOnlyViolation()
 	return st.Kind == rewrite.DDL && command != "" && at.IsOpen() && at.IsReadOnly()
@@ -55,9 +55,9 @@ func IsReadOnlyBlock(at *block.Block) bool {
 // unknownType is the SQLSTATE that a server reports for an unknown type.
 const unknownType = "42704"
 
-// FormError returns PostgreSQL's 25006 for a statement in a READ ONLY block that the server refused for its form, or
-// for an unknown type such as serial. payload is the server's error. PostgreSQL checks the transaction's mode first.
-// For any other error the result is nil. st may be nil.
+// FormError returns PostgreSQL's error 25006 in place of payload, the server's error for a statement in a READ ONLY
+// block. The server must have refused the statement's form or an unknown type such as serial. PostgreSQL checks the
+// access mode first. For any other error the result is nil. st may be nil.
 func FormError(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Error {
 	if st == nil || !IsReadOnlyBlock(at) {
 		return nil
@@ -71,7 +71,7 @@ func FormError(st *rewrite.Statement, payload []byte, at *block.Block) *wire.Err
 	return WriteError(st, ReadOnly)
 }
 
-// ErrMayWrite refuses a statement outside a block that may write, though its text does not show that.
+// ErrMayWrite refuses a statement outside a block that may write, although its text looks like a read.
 var ErrMayWrite = &wire.Error{Code: retry.StateUnsupported, Message: "what may write is not run outside of a transaction while " + rewrite.ReadOnlyDefault + " is on",
 	Detail: "The server does not know the setting, and the text does not show that the statement only reads.",
 	Hint:   "Send it between BEGIN READ ONLY and COMMIT, where the server judges it; or SET " + rewrite.ReadOnlyDefault + " TO off."}

@@ -2,10 +2,10 @@
 // the value at the start of a transaction applies. Package proxy reads the value where a transaction may begin: at the
 // start of a turn, and after a COMMIT in the middle of a turn.
 //
-//	BEGIN              is sent as BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
+//	BEGIN              Sluice sends BEGIN READ ONLY, unless it says READ WRITE; the server then refuses writes
 //	outside a block    Sluice judges by the SQL. A write gets PostgreSQL's error 25006, in a multi-statement query
-//	                   at its place. A statement that may write, by a function, is refused with 0A000
-//	SHOW transaction_read_only   is answered by Sluice outside a block
+//	                   at its place. Sluice refuses a statement that may write, by a function, with 0A000
+//	SHOW transaction_read_only   Sluice answers outside a block
 //
 // 25006 precedes errors about names, which only the server knows. For an unknown table PostgreSQL would return 42P01.
 //
@@ -48,7 +48,7 @@ func NextMode(s *settings.Client) Mode {
 }
 
 // mayChangeMode reports whether a statement may change the access mode of later transactions. A RESET ALL may if
-// default_transaction_read_only is on, or if the startup set it. A set_config of another setting does not.
+// default_transaction_read_only is on, or if the startup message set it. A set_config of another setting may not.
 func mayChangeMode(st *rewrite.Statement, s *settings.Client) bool {
 	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool {
 		switch c.Action {
@@ -80,8 +80,8 @@ func BeginSQL(word string, tx *rewrite.TxControl, mode string) string {
 	return text + " " + mode
 }
 
-// HasTransactionDefaults reports whether a client has a default_transaction_ setting. If so, the server must get a
-// RESET, because the frames of a Sync group share one transaction, whose modes its first frame fixes.
+// HasTransactionDefaults reports whether a client has a default_transaction_ setting. If so, Sluice must send the
+// server a RESET. All frames up to a Sync share one transaction, whose modes the first frame fixes.
 func HasTransactionDefaults(c *settings.Client) bool {
 	for _, set := range [...]*settings.Values{c.InForce, c.Startup} {
 		for name := range set.SQL {

@@ -14,7 +14,7 @@ type Turn struct {
 	Mode Mode
 	// denied is the error of a statement of a multi-statement query that the access mode forbids, or nil.
 	denied *wire.Error
-	// beginReadOnly means that a BEGIN in the text is sent as BEGIN READ ONLY.
+	// beginReadOnly means that Sluice sends a BEGIN in the text as BEGIN READ ONLY.
 	beginReadOnly bool
 }
 
@@ -22,7 +22,7 @@ type Turn struct {
 type Position struct {
 	// Block is the session's block before the text.
 	Block block.Block
-	// Failed means that the block has failed, so that each statement fails which does not end the block.
+	// Failed means that the block has failed, so that only a statement that ends the block can succeed.
 	Failed bool
 	// First means that the text begins the turn.
 	First bool
@@ -30,7 +30,7 @@ type Position struct {
 	Settings *settings.Client
 }
 
-// BeginCheck begins the check of a text with a plan. It reports whether Check is needed: most texts need none.
+// BeginCheck begins the check of a plan's text. It reports whether Check must be called: for most texts it need not.
 func (t *Turn) BeginCheck(plan *rewrite.Plan) (needed bool) {
 	t.denied, t.beginReadOnly = nil, false
 	st := plan.SingleStatement()
@@ -38,8 +38,8 @@ func (t *Turn) BeginCheck(plan *rewrite.Plan) (needed bool) {
 }
 
 // Check returns the error of a text that may write outside a block in a READ ONLY transaction, or nil. A text that
-// looks like a read may still write, by the schema (ErrMayWrite). In a multi-statement query only the refused statement
-// fails (ScriptError), and no later statement runs.
+// looks like a read may still write (ErrMayWrite). In a multi-statement query only the refused statement fails, by
+// the error that ScriptError returns, and no later statement runs.
 func (t *Turn) Check(plan *rewrite.Plan, at Position) *wire.Error {
 	if at.Failed && (len(plan.Statements) == 0 || !plan.Statements[0].Tx.Verb.EndsBlock()) {
 		return nil
@@ -61,17 +61,17 @@ func (t *Turn) Check(plan *rewrite.Plan, at Position) *wire.Error {
 	return nil
 }
 
-// AddsReadOnly reports whether a BEGIN outside a block is sent as BEGIN READ ONLY. Inside a block a second BEGIN does
-// not change the access mode, as in PostgreSQL.
+// AddsReadOnly reports whether Sluice sends a BEGIN outside a block as BEGIN READ ONLY. Inside a block a second BEGIN
+// does not change the access mode, as in PostgreSQL.
 func (t *Turn) AddsReadOnly(tx *rewrite.TxControl) bool { return t.Mode == ReadOnly && LacksMode(tx) }
 
-// BeginsReadOnly reports whether the BEGIN in the checked text is sent as BEGIN READ ONLY.
+// BeginsReadOnly reports whether Sluice sends the BEGIN in the checked text as BEGIN READ ONLY.
 func (t *Turn) BeginsReadOnly() bool { return t.beginReadOnly }
 
-// NeedsSubstitutes reports whether a statement of the checked text cannot be sent as it is.
+// NeedsSubstitutes reports whether Sluice must not send the checked text without replacing one of its statements.
 func (t *Turn) NeedsSubstitutes() bool { return t.denied != nil || t.beginReadOnly }
 
-// ScriptError returns the error of a checked text whose statements Sluice should replace and does not, or nil.
+// ScriptError returns the error for a checked text in which Sluice should replace a statement but does not, or nil.
 func (t *Turn) ScriptError() *wire.Error {
 	switch {
 	case t.denied != nil:
@@ -82,8 +82,8 @@ func (t *Turn) ScriptError() *wire.Error {
 	return nil
 }
 
-// AnswersShow reports whether Sluice answers SHOW of a setting with "on", because it shows the access mode READ
-// ONLY. In a block the server answers, according to its BEGIN.
+// AnswersShow reports whether Sluice itself answers a SHOW of the setting name, with "on": name shows the access
+// mode, which is READ ONLY. In a block the server answers, according to the BEGIN that it got.
 func (t *Turn) AnswersShow(name string, inBlock bool) bool {
 	return name == Setting && t.Mode == ReadOnly && !inBlock
 }

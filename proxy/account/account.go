@@ -19,7 +19,7 @@ const (
 	TotalKey  = "memory.total_bytes"
 )
 
-// Kind is the purpose of a client's bytes. The bytes of all kinds together have one bound for each client.
+// Kind says for what Sluice stores bytes of a client. The bytes of all kinds together have one bound for each client.
 type Kind uint8
 
 const (
@@ -50,10 +50,10 @@ type Process struct {
 // NewProcess returns the accounts of a process, in which no bytes are taken.
 func NewProcess(b Bounds) *Process { return &Process{bounds: b} }
 
-// Used returns the bytes of kind Own that all clients have taken.
+// Used returns the number of bytes of kind Own that are charged to all clients together.
 func (p *Process) Used() int64 { return p.total.Load() }
 
-// UsedRows returns the bytes of the rows of all cursors WITH HOLD.
+// UsedRows returns the number of bytes of the rows of all clients' cursors WITH HOLD.
 func (p *Process) UsedRows() int64 { return p.rows.Load() }
 
 // sharedCounter returns the counter and the bound that a kind has for all clients together. sharedCounter returns nil
@@ -77,7 +77,7 @@ type Client struct {
 // NewClient returns the accounts of a new client, in which no bytes are taken.
 func (p *Process) NewClient() Client { return Client{process: p} }
 
-// Used returns the bytes of a kind that the client has taken.
+// Used returns the number of bytes of a kind that are charged to the client.
 func (c *Client) Used(k Kind) int { return int(c.used[k]) }
 
 // ExceededBound returns the bound that leaves no room for n more bytes of a kind, or nil if there is room.
@@ -100,7 +100,7 @@ func (c *Client) ExceededBound(k Kind, n int) *Bound {
 	return nil
 }
 
-// TryTake takes n bytes of a kind for the client. If there is no room, TryTake takes none and returns the bound.
+// TryTake charges n bytes of a kind to the client. If there is no room, it charges none and returns the full bound.
 func (c *Client) TryTake(k Kind, n int) *Bound {
 	if full := c.ExceededBound(k, n); full != nil {
 		return full
@@ -113,7 +113,7 @@ func (c *Client) TryTake(k Kind, n int) *Bound {
 	return nil
 }
 
-// Add takes n bytes of a kind even if there is no room, for data that exist already. A negative n returns bytes.
+// Add charges n bytes of a kind to the client even if there is no room, for existing data. n < 0 gives bytes back.
 func (c *Client) Add(k Kind, n int) {
 	if n == 0 {
 		return
@@ -124,7 +124,7 @@ func (c *Client) Add(k Kind, n int) {
 	c.used[k] += int32(n)
 }
 
-// Close returns all bytes that the client has taken.
+// Close gives back all bytes that are charged to the client.
 func (c *Client) Close() {
 	for k := range kinds {
 		c.Add(k, -c.Used(k))
@@ -134,8 +134,8 @@ func (c *Client) Close() {
 // RowsAccount is the account of the rows of a client's cursors WITH HOLD, as a stored.Quota.
 type RowsAccount struct{ *Client }
 
-// Take takes n bytes for rows of cursors. If there is no room, Take takes none and returns false.
+// Take charges n bytes for rows of the client's cursors. If there is no room, Take charges none and returns false.
 func (r RowsAccount) Take(n int) bool { return r.TryTake(Rows, n) == nil }
 
-// Give returns n bytes of rows of cursors.
+// Give gives back n bytes that were charged for rows of the client's cursors.
 func (r RowsAccount) Give(n int) { r.Add(Rows, -n) }

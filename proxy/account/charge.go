@@ -6,8 +6,8 @@ type Charge struct{ bytes int32 } // small, because each session has several
 // Bytes returns the number of bytes that are charged.
 func (x *Charge) Bytes() int { return int(x.bytes) }
 
-// TrySet sets the charge to n bytes. If there is no room for more, TrySet leaves the charge unchanged and returns the
-// bound.
+// TrySet sets the charge to n bytes. If a bound of the client's account leaves no room for more, TrySet leaves the
+// charge unchanged and returns that bound.
 func (x *Charge) TrySet(c *Client, n int) *Bound {
 	full := c.TryTake(Own, n-int(x.bytes))
 	if full == nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// displaceAfter is the time for which a startup cannot be displaced by a newcomer, if the newcomer's source has as
-	// many startups. displaceAfter is many times the duration of a startup.
+	// displaceAfter is the age from which a new connection may displace any startup. (The comment of ConnLimiter
+	// describes an exception.) displaceAfter is many times the duration of a startup.
 	displaceAfter = 250 * time.Millisecond
 	// reportEvery is the shortest time between two results of ConnLimiter.TakeRefusalCounts other than zeros.
 	reportEvery = 10 * time.Second
@@ -24,10 +24,10 @@ const (
 
 // ConnLimiter counts the connections of clients. ConnLimiter is safe for concurrent use.
 //
-// If all places are taken, a newcomer displaces a connection whose startup is not finished. So silent connections do
-// not block others. If one source has at least two startups more than the newcomer's source, its oldest startup is
-// displaced. Otherwise the oldest startup of all is displaced, once it is older than displaceAfter. So a flood from one
-// address displaces itself, and a single source can use all places.
+// If all places (connections that may be open) are taken, a new connection displaces one whose startup is not
+// finished. So silent connections do not block others. If one source has at least two startups more than the new
+// connection's source, its oldest startup is displaced. Otherwise the oldest startup of all is displaced, once it is
+// older than displaceAfter. So a flood from one address displaces itself, and a single source can use all places.
 type ConnLimiter struct {
 	mu   sync.Mutex
 	most int
@@ -42,7 +42,7 @@ type ConnLimiter struct {
 	reported           time.Time
 }
 
-// NewConnLimiter returns a ConnLimiter with places for most connections.
+// NewConnLimiter returns a ConnLimiter for a number of connections, most, that may be open at the same time.
 func NewConnLimiter(most int) *ConnLimiter {
 	return &ConnLimiter{most: most, sources: map[source]int{}}
 }
@@ -54,8 +54,8 @@ type source struct {
 	process   int32
 }
 
-// connSource returns the source of a connection. connSource is called once, after the accept, because a process may
-// end before its connection does. Another process may get its number.
+// connSource returns the source of a connection. connSource is called once, right after the accept. The process at
+// the other end may end before its connection, and another process may then get its number.
 func connSource(conn net.Conn) (of source) {
 	if pid, _, ok := rawconn.PeerProcess(conn); ok {
 		of.process = pid
@@ -76,8 +76,8 @@ type Conn struct {
 	KeptAlive bool // the socket has its keepalive times already
 }
 
-// Admit gives a connection a place. Admit returns false if there is none. The caller closes the displaced connection,
-// if any.
+// Admit admits a connection, or returns false if no more may be open. displaced is the connection whose place the
+// admitted one takes, or nil. The caller closes it.
 func (c *ConnLimiter) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) {
 	in.from, in.arrived = connSource(in.Net), now
 	c.mu.Lock()
@@ -100,8 +100,8 @@ func (c *ConnLimiter) Admit(in *Conn, now time.Time) (displaced *Conn, ok bool) 
 	return displaced, true
 }
 
-// chooseDisplaced returns the connection in its startup that a newcomer displaces, or nil. chooseDisplaced checks each
-// source. There are at most as many sources as places.
+// chooseDisplaced returns the connection in its startup that a new connection from the source newcomer displaces, or
+// nil. chooseDisplaced checks each source. There are at most as many sources as open connections.
 func (c *ConnLimiter) chooseDisplaced(newcomer source, now time.Time) *Conn {
 	oldest := c.startups.first
 	if oldest == nil {

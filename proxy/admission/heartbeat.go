@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errNoRound is the error of Heartbeat.CheckAlive.
+// errNoRound is the error of Heartbeat.CheckAlive: the goroutine that visits all sessions has finished no round.
 var errNoRound = errors.New("no round of the sessions has ended")
 
 // Heartbeat records rounds of a goroutine that takes the locks of all sessions. A finished round shows that none of
@@ -20,7 +20,7 @@ type Heartbeat struct {
 	ended bool
 }
 
-// Beat records that a round of the goroutine has ended.
+// Beat records that the goroutine has ended a round, in which it took the locks of all sessions.
 func (b *Heartbeat) Beat() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,7 +31,7 @@ func (b *Heartbeat) Beat() {
 	}
 }
 
-// Stop records that the goroutine will make no more rounds.
+// Stop records that the goroutine will make no more rounds over the sessions.
 func (b *Heartbeat) Stop() {
 	b.Beat()
 	b.mu.Lock()
@@ -39,8 +39,8 @@ func (b *Heartbeat) Stop() {
 	b.ended = true
 }
 
-// nextRound returns nil if a round ended within the time, or if Stop was called. Otherwise nextRound returns a channel
-// that the next round closes.
+// nextRound returns nil if a round over the sessions ended less than within ago, or if Stop was called. Otherwise
+// nextRound returns a channel that the next finished round closes.
 func (b *Heartbeat) nextRound(within time.Duration) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,8 +53,8 @@ func (b *Heartbeat) nextRound(within time.Duration) <-chan struct{} {
 	return b.next
 }
 
-// CheckAlive returns nil if a round has ended within the time, or ends before ctx does. Otherwise CheckAlive returns an
-// error. So a process that was suspended has a round's time to show that it works.
+// CheckAlive returns nil if a round over the sessions ended less than within ago, or ends before ctx does. Otherwise
+// it returns an error. So a process that was suspended still has the time of ctx to show that it works.
 func (b *Heartbeat) CheckAlive(ctx context.Context, within time.Duration) error {
 	next := b.nextRound(within)
 	if next == nil {

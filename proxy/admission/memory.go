@@ -24,8 +24,8 @@ const shortAt = 0.9
 // concurrent use.
 func (m *MemoryMonitor) IsShort() bool { return m.short.Load() }
 
-// Measure measures the memory of the process and compares it with limit, in bytes, or 0 for none. Measure logs each
-// change. Only one goroutine may call Measure.
+// Measure measures the memory of the process and compares it with limit, in bytes (0 means no limit). Measure logs
+// when the process begins or ceases to be short of memory. Only one goroutine may call Measure.
 func (m *MemoryMonitor) Measure(limit int64, log *slog.Logger) {
 	if limit == 0 {
 		return

@@ -92,8 +92,8 @@ func ParseBindValues(rest []byte) (values []BindValue, formats []uint16, ok bool
 	return values, formats, ok && len(rest) == 0
 }
 
-// parseInteger returns the parameter's value, read as the integer type with this OID, or nil for NULL. The errors are
-// PostgreSQL's.
+// parseInteger returns the parameter's value, read as the integer type that oid names, or nil for NULL. The errors
+// are PostgreSQL's.
 func (v *BindValue) parseInteger(oid uint32) (*int64, error) {
 	name, size, least, most := "bigint", 8, int64(math.MinInt64), int64(math.MaxInt64)
 	switch oid {
@@ -128,7 +128,7 @@ func (v *BindValue) parseInteger(oid uint32) (*int64, error) {
 	return &n, nil
 }
 
-// LockKey returns the key of the advisory lock that a statement names, or nil if a part of the key is NULL.
+// LockKey returns the key of the advisory lock in a statement with these parameter values, or nil if a part is NULL.
 func LockKey(a *rewrite.AdvisoryCall, params []*int64) (key []int64, err error) {
 	for _, arg := range a.Args {
 		switch {

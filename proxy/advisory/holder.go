@@ -4,14 +4,14 @@ import "time"
 
 // LeaseTerms are the durations from which the leases of advisory locks are calculated.
 type LeaseTerms struct {
-	// Lease is the time after which others may take the lock of an owner that renews nothing.
+	// Lease is the time after which other processes may take the lock of an owner that renews nothing.
 	Lease time.Duration
 	// LongestDDL bounds the time of a DDL statement at the server.
 	LongestDDL time.Duration
 }
 
-// LeaseLength returns the lease that a lock's holder writes to the table of locks. The lease is longer for a holder
-// that may have DDL running.
+// LeaseLength returns the lease that a lock's holder writes to the table of locks. ddl says that the holder may have
+// DDL running, for which the lease is longer.
 func (t LeaseTerms) LeaseLength(ddl bool) time.Duration {
 	if ddl {
 		return t.Lease + t.LongestDDL
@@ -26,7 +26,7 @@ func (t LeaseTerms) RenewInterval() time.Duration { return t.Lease / 3 }
 type LockHolder struct {
 	Name string
 	Row  LockRow
-	// Confirmed is the time when the first request with the row's current state was sent, by the holder's clock.
+	// Confirmed is when, by the holder's clock, it sent the first request that gave the row its current state.
 	Confirmed time.Duration
 	// Doubt is set after a renewal with an unknown outcome, which may still reach the server. Once a later renewal,
 	// with the next number, is confirmed, the doubtful renewal can have no effect.

@@ -10,7 +10,7 @@ type LockRow struct {
 	Lease time.Duration
 }
 
-// NextStep is the next step of a process that wants an advisory lock.
+// NextStep says what a process that wants an advisory lock does next: it takes the lock, or waits.
 type NextStep uint8
 
 const (

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// WaitQueue orders the sessions of one process that wait for the same advisory lock. The first session of a line looks
-// at the lock's row, and the others only wait. The zero WaitQueue is ready for use. WaitQueue is safe for concurrent
-// use.
+// WaitQueue orders the sessions of one process that wait for the same advisory lock in a line. The first session of a
+// line looks at the lock's row, and the others only wait. The zero WaitQueue is ready for use, and safe for
+// concurrent use.
 type WaitQueue struct {
 	mu    sync.Mutex
 	lines map[string][]chan struct{} // by the lock's name; the first of each has its turn
 }
 
-// Join appends the caller to the line of a lock. Join returns when the caller has its turn, or with the cause of ctx's
-// end. After a nil error the caller calls leave once, when it waits no longer.
+// Join appends the caller to the line of waiters for a lock. Join returns when the caller is the first, or with the
+// cause of ctx's end. After a nil error the caller calls leave once, when it waits no longer.
 func (q *WaitQueue) Join(ctx context.Context, name string) (leave func(), err error) {
 	turn := make(chan struct{})
 	q.mu.Lock()

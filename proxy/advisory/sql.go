@@ -59,7 +59,7 @@ func ParseRow(columns []string) (name string, row LockRow, err error) {
 	return columns[0], LockRow{Epoch: numbers[0], Owner: columns[2], Seq: numbers[1], Lease: time.Duration(numbers[2]) * time.Millisecond}, nil
 }
 
-// TakeTag is the tag of the last statement of TakeSQL's text, if the lock was taken.
+// TakeTag is the command tag of the last statement in TakeSQL's text, if that statement has taken the lock.
 const TakeTag = "INSERT 0 1"
 
 // TakeSQL returns the SQL that takes a lock, if the lock's row is still the row seen. A nil seen means that the lock

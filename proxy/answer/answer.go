@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// Meaning is what a frame of the server means for the oldest request without an answer.
+// Meaning says how a frame of the server continues or ends the answer to the oldest request without an answer.
 type Meaning uint8
 
 const (
@@ -90,10 +90,10 @@ type ErrorHandling struct {
 	// Forced means that the error answers a statement of Sluice that always fails, so that it says nothing about the
 	// data.
 	Forced bool
-	// Final means that the transaction is not replayed after this error.
+	// Final means that Sluice does not replay the transaction after this error.
 	Final bool
 	// Front has frames that the client gets before the error.
 	Front []byte
-	// Hint is a HINT that is added to an error without one, or "".
+	// Hint is a HINT that Sluice adds to an error without one, or "".
 	Hint string
 }

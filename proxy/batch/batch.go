@@ -39,9 +39,9 @@ type Server interface {
 }
 
 // Update runs UPDATEs of a table until one UPDATE changes fewer rows than it may. Update calls committed after each
-// UPDATE, and returns the number of changed rows. next returns the UPDATE of so many rows in the order of the key's
-// columns. After a conflict that retries did not end, batches are small and grow again. A table without a primary key
-// is one batch.
+// UPDATE, and returns the number of changed rows. next returns an UPDATE of at most rows rows, chosen in the order of
+// the columns key. After a conflict that retries did not end, batches are small and grow again. A table without a
+// primary key is one batch.
 func Update(server Server, table string, next func(key []string, rows int) string, committed func()) (changed int, err error) {
 	key, err := keyOf(server, table)
 	if err != nil {

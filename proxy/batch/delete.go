@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Delete is a DELETE that the server has refused as too large for one transaction, or a TRUNCATE that was sent as a
-// DELETE. Nothing is changed before the first batch, and the client can get the server's error. Every later error of
-// Run says how many rows are deleted.
+// Delete is a DELETE that the server has refused as too large for one transaction, or a TRUNCATE sent as one. Until
+// the first batch nothing is changed, and an error of Run may be the server's refusal. Every later error of Run says
+// how many rows are deleted.
 type Delete struct {
 	form    *rewrite.BatchedDelete
 	params  *Params
@@ -31,22 +31,21 @@ type Params struct {
 	Values []byte // the Bind's body after its two names
 }
 
-// NewDelete returns the batches of a DELETE. params is nil if the client has sent the DELETE in a Query. refusal is the
-// server's error for the whole DELETE.
+// NewDelete returns a Delete that runs form in batches. params is nil if the client has sent the DELETE in a Query.
+// refusal is the server's error for the whole DELETE.
 func NewDelete(form *rewrite.BatchedDelete, params *Params, refusal *wire.Error) *Delete {
 	return &Delete{form: form, params: params, refusal: refusal}
 }
 
-// Run deletes batch by batch until each table's last batch. Run calls committed after each batch. An error of Run may
-// be a copy of the server's refusal of the whole DELETE, with a hint. Described returns the client's error for an error
-// of the server.
+// Run deletes the rows of each table in batches. Run calls committed after each batch. An error of Run may be the
+// server's refusal of the whole DELETE, with a hint. Described makes the client's error from an error of the server.
 func (d *Delete) Run(server Server, committed func()) error {
 	tables, err := d.order(server)
 	if err != nil {
 		return err
 	}
 	texts := make([]func(rows int) string, len(tables))
-	// It checks all tables first, since it cannot undo a batch of one table if another table cannot have batches.
+	// Run checks all tables first, since it cannot undo a batch of one table if another table cannot have batches.
 	for i, table := range tables {
 		key, err := keyOf(server, table.Table)
 		if err != nil {
@@ -82,7 +81,7 @@ func (d *Delete) configKey() string {
 	return rewrite.ChunkedKey
 }
 
-// deleteTableRows deletes the rows of one table.
+// deleteTableRows deletes the rows of one table in batches. text returns the DELETE of at most rows rows.
 func (d *Delete) deleteTableRows(server Server, text func(rows int) string, committed func()) error {
 	for rows := Rows; ; {
 		if err := server.CheckMayContinue(); err != nil {

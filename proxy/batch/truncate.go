@@ -17,10 +17,10 @@ import (
 // catalog that others may change, and sends no query first. The DELETE works in blocks, multi-statement queries and
 // pipelines. An error of the check contains the reason, and becomes PostgreSQL's error here.
 //
-// If a transaction cannot delete that many rows and batches are allowed, Delete deletes them table by table. Tables
-// that refer to others of the statement come first.
+// If a transaction cannot delete all rows and batches are allowed, Delete deletes them table by table. Tables that
+// refer to other tables of the statement come first.
 
-// TruncateError returns the error that replaces an error of the DELETE sent for a TRUNCATE. nil replaces nothing.
+// TruncateError returns the client's error in place of payload, the error of a TRUNCATE's DELETE, or nil.
 func TruncateError(st *rewrite.Statement, payload []byte) *wire.Error {
 	r := st.Truncation.TruncationRefusal(string(retry.ErrorField(payload, 'C')), string(retry.ErrorField(payload, 'M')))
 	if r == nil {
@@ -81,8 +81,8 @@ func InUse(p *rewrite.Planner, truncate, reader *rewrite.Statement, text string,
 	return inUse(truncate.Tables[0])
 }
 
-// tablesOf returns the relations that a statement names, in the form of rewrite.Statement.Tables. A statement that was
-// planned by its words has no such list, and its text is parsed. known is false for an unknown or unparsed statement.
+// tablesOf returns the relations that a statement names, in the form of rewrite.Statement.Tables. A statement planned
+// without a parse has no such list, so tablesOf parses its text. known is false for an unknown or unparsed statement.
 func tablesOf(p *rewrite.Planner, st *rewrite.Statement, text string) (tables []string, known bool) {
 	switch {
 	case st == nil:

@@ -52,8 +52,8 @@ func (m TxModes) merge(tx *rewrite.TxControl) TxModes {
 	return m
 }
 
-// Block is the state of a session's transaction between two statements. The zero Block is the state of a session
-// outside of a block that has sent nothing.
+// Block is the state of a session's transaction between two statements. The zero Block is the state of a session that
+// has sent nothing and is outside of a block.
 type Block struct {
 	status byte // 'I' or 0, 'T', 'E': the status of a ReadyForQuery
 	// ends is the number of transactions that have ended.

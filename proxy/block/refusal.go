@@ -10,9 +10,9 @@ const (
 	CodeActive      = "25001"
 )
 
-// RefusalCode returns the SQLSTATE with which PostgreSQL refuses a statement in this state, or "" if PostgreSQL accepts
-// it. RefusalCode does not check writes in a READ ONLY transaction (IsReadOnly). In a block whose BEGIN was not seen
-// (HasSeenBegin), PostgreSQL may refuse more.
+// RefusalCode returns the SQLSTATE with which PostgreSQL refuses a statement in the state b, or "" if PostgreSQL
+// accepts it. RefusalCode does not check writes in a READ ONLY transaction (IsReadOnly). In a block whose BEGIN was
+// not seen (HasSeenBegin), PostgreSQL may refuse more.
 func (b *Block) RefusalCode(tx *rewrite.TxControl) string {
 	if b.status == 'E' {
 		return b.refusalInFailed(tx)

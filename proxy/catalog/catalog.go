@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// mostColumns is how many columns of a database a RelationBuilder takes. DSQL allows 1,000 tables of 255 columns.
+// mostColumns is how many columns of a database a RelationBuilder accepts. DSQL allows 1,000 tables of 255 columns.
 const mostColumns = 300_000
 
 // SystemSchemas are the server's own schemas, as an SQL list. Their relations never change.
 const SystemSchemas = `('pg_catalog', 'information_schema', 'sys')`
 
-// ColumnsQuery returns the query for the columns of all relations. of is "IN" or "NOT IN" with SystemSchemas. Each row
-// has the numbers of the primary key's columns. For a text column, the row also says whether a CHECK on that column
-// alone has a name with the suffix of mapped columns. RENAME COLUMN does not rename that CHECK.
+// ColumnsQuery returns the query for the columns of all relations. The parameter of is the condition on their schema:
+// "IN" or "NOT IN", and SystemSchemas. Each row has the numbers of the primary key's columns. It also says whether a
+// CHECK on a text column alone has the name suffix of mapped columns (bytea stored as text).
 func ColumnsQuery(of string) string {
 	return `SELECT n.nspname, c.relname, a.attname, a.attnum, CASE WHEN a.atttypid <> 25 THEN ''` +
 		` WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_constraint w WHERE w.conrelid = c.oid AND w.contype = 'c' AND w.conkey = ARRAY[a.attnum]` +
@@ -100,7 +100,7 @@ var timeTypes = map[string]bool{"1082": true, "1083": true, "1114": true, "1184"
 // fieldSeparator, chr(1), separates the fields in a row of DefaultsQuery.
 const fieldSeparator = "\x01"
 
-// column names a column, or with the name "" a relation. Mapped columns have the server's name, with their suffix.
+// column names a column, or with the name "" a relation. A mapped column (bytea stored as text) has its server name.
 type column struct{ schema, relation, name string }
 
 // Defaults records how the server fills columns, by the rows of DefaultsQuery. The zero value is empty.
@@ -111,7 +111,7 @@ type Defaults struct {
 	kinds map[column]schema.Relation
 }
 
-// AddRow adds the value of one row of DefaultsQuery.
+// AddRow records one row of DefaultsQuery. value is the row's only column.
 func (d *Defaults) AddRow(value string) error {
 	row := strings.SplitN(value, fieldSeparator, 8)
 	if len(row) < 8 {
@@ -142,7 +142,7 @@ func (d *Defaults) AddRow(value string) error {
 	return nil
 }
 
-// Apply records in relations how the server fills their columns.
+// Apply records in relations how the server fills their columns, by the rows that AddRow has recorded.
 func (d *Defaults) Apply(relations []schema.Relation) {
 	for i := range relations {
 		r := &relations[i]

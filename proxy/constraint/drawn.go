@@ -55,7 +55,7 @@ func (d *ColumnSequence) SetOwner(table, column string) error {
 }
 
 // DropUnowned drops the sequence if no column owns it, and reports whether no sequence is left. The caller drops the
-// column before.
+// column before the call.
 func (d *ColumnSequence) DropUnowned() bool {
 	if !d.made {
 		return true

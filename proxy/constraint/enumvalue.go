@@ -53,7 +53,7 @@ const (
 	roundPause = 25 * time.Millisecond
 )
 
-// Run sends the ALTER TYPE to the server, and performs it in steps if the server refuses it.
+// Run sends the ALTER TYPE to the server. If the server refuses it, Run performs it by other statements.
 func (e *EnumValueAdder) Run() error {
 	err := e.server.Ask(e.Text, nil)
 	told := e.server.RefusalFrom(err)
@@ -168,7 +168,7 @@ func (e *EnumValueAdder) addCheck(from *alter.DomainCheck, told *wire.Error) (ad
 	return false, e.refusalError(err, told)
 }
 
-// refusalError returns the error for an ALTER TYPE that the server accepts neither as it is nor in steps.
+// refusalError returns the error for an ALTER TYPE that the server accepts neither as it is nor as other statements.
 func (e *EnumValueAdder) refusalError(err error, told *wire.Error) error {
 	why := e.server.RefusalFrom(err)
 	if why == nil || why.Code != retry.StateUnsupported && why.Code != "42601" {

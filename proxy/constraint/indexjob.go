@@ -10,7 +10,7 @@ import (
 )
 
 // IndexJob follows the background job of a CREATE INDEX that the server has accepted. The client gets an answer when
-// the index is valid. An index that stays invalid is dropped, since PostgreSQL leaves none, and the client gets
+// the index is valid. IndexJob drops an index that stays invalid, since PostgreSQL leaves none, and the client gets
 // PostgreSQL's error.
 type IndexJob struct {
 	Notices [][]byte // sent to the client before the tag
@@ -24,8 +24,8 @@ type IndexJob struct {
 	oid     string             // of the index; "" until the catalog shows it
 }
 
-// NewIndexJob returns an IndexJob that follows the job id. id is "" for a CREATE INDEX that started no job. In that
-// case named is the index of its IF NOT EXISTS, or nil.
+// NewIndexJob returns an IndexJob that follows the job with this id in sys.jobs. id is "" for a CREATE INDEX that
+// started no job. In that case named is the index of its IF NOT EXISTS, or nil.
 func NewIndexJob(server Server, id string, named *rewrite.IndexName) *IndexJob {
 	return &IndexJob{server: server, id: id, own: id != "", absent: named}
 }
@@ -64,7 +64,7 @@ func (j *IndexJob) Withdraw(server Server) (valid bool, err error) {
 }
 
 // WithdrawUnique withdraws a UNIQUE index like Withdraw, because it would refuse rows after a failed job. Any other
-// index stays with its job.
+// index stays, and its job continues.
 func (j *IndexJob) WithdrawUnique(server Server) (valid bool, err error) {
 	j.server = server
 	if j.own && j.oid != "" {
@@ -346,8 +346,8 @@ func (j *IndexJob) failureReason(x indexInfo, end jobResult) (*wire.Error, error
 	return found, nil
 }
 
-// duplicatesQuery returns the query for values that more than one row has. Its columns are the keys, and then which
-// keys are NULL.
+// duplicatesQuery returns the query for values that more than one row has. Its columns are the keys, and then for
+// each key whether it is NULL.
 func (x *indexInfo) duplicatesQuery() string {
 	var nulls, where []string
 	for _, key := range x.keys {

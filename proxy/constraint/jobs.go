@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file has the background jobs that check rows or build indexes. The server shows them in sys.jobs.
+// This file follows the server's background jobs that check rows or build indexes. The server shows them in sys.jobs.
 
 // queryJobs queries sys.jobs, and repeats the query after a temporary refusal. refused is the reason why sys.jobs
 // cannot be read. In that case it is unknown whether there is a job.
@@ -124,7 +124,7 @@ const (
 // lateness is how long the catalog may take to show the result of a job that has not failed.
 const lateness = 2 * time.Second
 
-// unreadPatience is how long the result of a job is awaited if sys.jobs cannot be read.
+// unreadPatience is how long Sluice awaits the result of a job if sys.jobs cannot be read.
 const unreadPatience = 10 * time.Minute
 
 // awaitJobResult reports whether the catalog shows a job's result, by a query of one row. False means that the job
@@ -156,8 +156,8 @@ func (c *ConstraintAdder) awaitJobResult(name string, end jobResult, query strin
 		Hint: "Send the statement again. GRANT SELECT ON sys.jobs lets Sluice see how the job does.", Schema: c.schema, Table: c.table}
 }
 
-// awaitCatalog waits, at most for the time left, until the catalog shows a job's result. If another session dropped the
-// object meanwhile, awaitCatalog returns an error.
+// awaitCatalog waits until the catalog shows a job's result by query, at most for the duration left. If another
+// session dropped the object meanwhile, awaitCatalog returns an error.
 func (c *ConstraintAdder) awaitCatalog(end jobResult, query string, left time.Duration) (valid bool, err error) {
 	for pause := pauseLate; ; pause = min(2*pause, max(left/8, pauseLate), pauseMost) {
 		there := false

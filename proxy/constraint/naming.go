@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file has the names of constraints. A new constraint has a temporary name that only Sluice uses, and gets its
-// final name when it is valid. So a statement that is sent again after a lost backend finds its own results. The
-// statement never takes a client's object with the final name for its own result.
+// This file chooses and changes the names of constraints. A new constraint has a temporary name that only Sluice
+// uses, and gets its final name when it is valid. So a statement that is sent again after a lost backend finds its
+// own results. It never takes a client's object with the final name for its own result.
 
 // chooseName returns the final name of a constraint: the name in its statement, or the first name that PostgreSQL would
 // choose. taken says that the server refuses the name in the statement.
@@ -66,8 +66,8 @@ func literalList(names []string) string {
 	return strings.Join(literals, ", ")
 }
 
-// renameToFinal renames a valid constraint from its temporary to its final name. If a chosen name is taken by now,
-// renameToFinal chooses again.
+// renameToFinal renames a valid constraint from its temporary to its final name. If the final name that Sluice has
+// chosen is taken by now, renameToFinal chooses another one.
 func (c *ConstraintAdder) renameToFinal(at *pendingConstraint) error {
 	for tries := 0; at.under != at.name; tries++ {
 		err := c.createObject(at.add.RenameSQL(at.under, at.name), at.validObject())

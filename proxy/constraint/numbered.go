@@ -22,8 +22,8 @@ import (
 // If a step fails, the objects that were created are dropped, the last first. The table is dropped only if it has no
 // rows.
 //
-// If the server refuses a step (0A000), the table is created with identity columns of bigint instead, if that is
-// allowed. Columns that refer to such a key also become bigint, and the client gets a NOTICE.
+// If the server refuses such a step (0A000), Sluice creates the table with identity columns of bigint, if that is
+// allowed. Columns that refer to such a column also become bigint, and the client gets a NOTICE.
 
 // SerialTableCreator is a running CREATE TABLE with serial columns.
 type SerialTableCreator struct {
@@ -48,7 +48,7 @@ func NewSerialTableCreator(server Server, st *rewrite.SerialTable) *SerialTableC
 // unknownType is the SQLSTATE of an unknown type.
 const unknownType = "42704"
 
-// Run sends the CREATE TABLE to the server, and performs it in steps if the server refuses it.
+// Run sends the CREATE TABLE to the server. If the server refuses it, Run performs it by other statements.
 func (n *SerialTableCreator) Run() error {
 	if n.IfNotExists { // the server's NOTICE would not reach the client
 		if there, err := n.lookUpRelation(); err != nil || there {

@@ -88,7 +88,7 @@ func (p *PendingJob) HoldTag(tag []byte, again bool) (holds bool, now []byte) {
 }
 
 // ReleaseTag records that another answer follows in the request, or that the client asks for the answers so far
-// (Flush). ReleaseTag returns the bytes that the client gets before.
+// (Flush). ReleaseTag returns the bytes that the client gets before that answer.
 func (p *PendingJob) ReleaseTag() (now []byte) {
 	tag := p.tag
 	switch p.tag = nil; {

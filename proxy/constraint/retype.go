@@ -57,7 +57,7 @@ func NewColumnRetyper(server Server, st *alter.Alteration) *ColumnRetyper {
 	return &ColumnRetyper{server: server, ColumnTypeChange: st.StartTypeChange(fmt.Sprintf("%08x", rand.Uint32())), from: st.Column}
 }
 
-// Run sends the ALTER TABLE to the server, and performs it in steps if the server refuses it.
+// Run sends the ALTER TABLE to the server. If the server refuses it, Run performs it by other statements.
 func (r *ColumnRetyper) Run() error {
 	err := r.server.Ask(r.Text, nil)
 	told := r.server.RefusalFrom(err)
@@ -201,8 +201,8 @@ func (r *ColumnRetyper) forceColumnsEqual() error {
 	return r.runBatches(r.CopyDifferingSQL)
 }
 
-// checkUnchanged returns an error if other sessions have changed the old column's dependencies meanwhile, for example
-// by a new index. The new dependency would be dropped with the column. checkUnchanged itself changes nothing.
+// checkUnchanged returns an error if other sessions have changed the old column's dependencies since Sluice read
+// them. For example, Sluice would drop a new index with the column. checkUnchanged itself changes nothing.
 func (r *ColumnRetyper) checkUnchanged() error {
 	if err := r.server.CheckMayContinue(); err != nil {
 		return err
@@ -219,8 +219,8 @@ func (r *ColumnRetyper) checkUnchanged() error {
 	return err
 }
 
-// runStep sends a statement of a step. The statement that undoes the step is recorded first, because the result is
-// unknown after a lost connection.
+// runStep sends sql, the statement of a step. First it records undo, the statement that undoes the step, because the
+// result is unknown after a lost connection.
 func (r *ColumnRetyper) runStep(sql, undo string) error {
 	if err := r.server.CheckMayContinue(); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (r *ColumnRetyper) copyValues() error {
 	return nil
 }
 
-// runBatches repeats an UPDATE in batches until no row is left.
+// runBatches repeats an UPDATE in batches until no row is left to change.
 func (r *ColumnRetyper) runBatches(update func(from string, key []string, rows int) string) error {
 	n, err := r.server.UpdateInBatches(r.Table, func(key []string, rows int) string { return update(r.from, key, rows) })
 	r.filled += n

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file reads the catalog about a column that gets another type (retype.go), and decides whether another column can
+// This file reads the catalog about a column that gets another type (retype.go), and decides whether a new column can
 // replace it. Every dependency of the column must be known and created again.
 
 // retypeFacts describe a column that gets another type, and its dependencies.
@@ -31,7 +31,7 @@ type columnConstraint struct {
 	loose             bool
 }
 
-// isSame reports whether two readings of the catalog show the same column and the same dependencies.
+// isSame reports whether f and g, two readings of the catalog, show the same column with the same dependencies.
 func (f *retypeFacts) isSame(g *retypeFacts) bool {
 	return f.Default == g.Default && f.NotNull == g.NotNull && f.own == g.own && f.number == g.number && slices.Equal(f.depend, g.depend) &&
 		slices.EqualFunc(f.indexes, g.indexes, func(a, b columnIndex) bool { return a.asText() == b.asText() }) &&
@@ -107,8 +107,8 @@ func (r *ColumnRetyper) readOtherDependencies() error {
 		f.oid, f.number), func(v []string) { f.depend = append(f.depend, v...) })
 }
 
-// checkRetypable returns the server's error if the change of type cannot be performed in steps, or nil. The error's
-// HINT has statements that the client can send instead.
+// checkRetypable returns the server's refusal, with a DETAIL, if Sluice cannot change the column's type by a second
+// column, or nil. The error's HINT has statements that the client can send instead.
 func (r *ColumnRetyper) checkRetypable(told *wire.Error) error {
 	f := &r.facts
 	with := *told

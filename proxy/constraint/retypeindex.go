@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file has the indexes of a column that gets another type (retype.go): their form in the catalog, their meaning
-// for the new type, and their copies over the new column.
+// This file reads the indexes of a column that gets another type (retype.go), and tests their expressions with that
+// type. It also creates their copies over the new column.
 
-// columnIndex is an index of the old column, or of an expression or a condition over it. like is the statement that
-// creates the copy. like is nil for the index of a constraint.
+// columnIndex is an index of the old column, or of an expression or a condition over it. like has the statement that
+// creates the index's copy, or is nil for the index of a constraint.
 type columnIndex struct {
 	alter.ColumnIndex
 	like *alter.IndexCopy
@@ -54,7 +54,7 @@ func (r *ColumnRetyper) readIndexes() error {
 	return err
 }
 
-// addIndex adds an index of the column to r.facts. v is the first of the index's rows in the answer of the catalog.
+// addIndex adds an index of the column to r.facts. v is the index's first row in the result of readIndexes' query.
 func (r *ColumnRetyper) addIndex(v []string) {
 	f := &r.facts
 	i := columnIndex{ColumnIndex: alter.ColumnIndex{Name: v[0], Unique: v[1] == "t", Constraint: v[3] == "t", Deferrable: v[4] == "t", Deferred: v[5] == "t"}}
@@ -69,8 +69,8 @@ func (r *ColumnRetyper) addIndex(v []string) {
 	f.indexes = append(f.indexes, i)
 }
 
-// tryIndexExpressions makes the server parse the expressions of the indexes over the new type. If an expression has no
-// meaning there, tryIndexExpressions returns PostgreSQL's error.
+// tryIndexExpressions makes the server parse the index expressions with the new type. If an expression has no meaning
+// for that type, tryIndexExpressions returns PostgreSQL's error.
 func (r *ColumnRetyper) tryIndexExpressions() error {
 	for i := range r.facts.indexes {
 		like := r.facts.indexes[i].like
@@ -86,8 +86,8 @@ func (r *ColumnRetyper) tryIndexExpressions() error {
 	return nil
 }
 
-// createIndexes creates those indexes of the new column that need its values, if late is set, otherwise the other
-// indexes.
+// createIndexes creates indexes of the new column. If late is set, it creates those that need the column's values,
+// otherwise the other ones.
 func (r *ColumnRetyper) createIndexes(late bool) error {
 	for i := range r.facts.indexes {
 		if like := r.facts.indexes[i].like; (like != nil && like.Late) != late {

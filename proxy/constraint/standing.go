@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file finds the names of constraints that are added, and the objects that exist under these names already.
+// This file finds names for constraints to add, and the objects that exist under these names already.
 
 // pendingConstraint describes a constraint that is being added: its names, and what exists under them.
 type pendingConstraint struct {
@@ -26,8 +26,8 @@ type pendingConstraint struct {
 // candidates is the number of successive names that one query looks up.
 const candidates = 16
 
-// locateConstraint returns the names of a new constraint, and the object that an earlier statement has left under them.
-// If the client's name is taken otherwise, the server will refuse it.
+// locateConstraint returns the names of a new constraint, and the object that an earlier statement has left under
+// them. If something else has the name that the client gave, the server will refuse that name.
 func (c *ConstraintAdder) locateConstraint(a *alter.AddedConstraint) (pendingConstraint, error) {
 	if a.Kind == alter.NotNull {
 		at, err := c.readNotNull(a)
@@ -61,8 +61,8 @@ func (c *ConstraintAdder) locateConstraint(a *alter.AddedConstraint) (pendingCon
 	return at, err
 }
 
-// findLeftover returns the temporary name of a constraint: the first candidate that is free, or under which an earlier
-// statement has left the constraint or its index.
+// findLeftover returns the temporary name of a constraint: the first candidate that is free, or that is the name of
+// the constraint or index that an earlier statement has left.
 func (c *ConstraintAdder) findLeftover(a *alter.AddedConstraint, candidate func(pass int) string) (pendingConstraint, error) {
 	for pass := 0; ; pass += candidates {
 		var names []string
@@ -90,8 +90,8 @@ func (c *ConstraintAdder) isOwnCreation(at *pendingConstraint) bool {
 	return slices.Contains(c.made, at.unvalidatedObject())
 }
 
-// findTakenNames returns the names that are taken, and whether an earlier statement of this kind has left an object
-// under each. The constraint under a name may be valid already and lack its final name only.
+// findTakenNames returns which names are taken, and whether an earlier statement of this kind has left an object
+// under each. The constraint under such a name may be valid already and lack only its final name.
 func (c *ConstraintAdder) findTakenNames(a *alter.AddedConstraint, names []string) (map[string]pendingConstraint, error) {
 	in := literalList(names)
 	taken := map[string]pendingConstraint{}
@@ -118,8 +118,8 @@ func (c *ConstraintAdder) findTakenNames(a *alter.AddedConstraint, names []strin
 	return taken, c.addRelationNames(a, in, taken)
 }
 
-// addRelationNames adds names of relations to taken. addRelationNames marks the indexes among them that an earlier
-// statement of this kind has left: indexes of the same columns without a constraint.
+// addRelationNames adds to taken the names of relations. It marks the indexes that an earlier statement of this kind
+// has left: indexes of the same columns without a constraint.
 func (c *ConstraintAdder) addRelationNames(a *alter.AddedConstraint, in string, taken map[string]pendingConstraint) error {
 	var columns []string
 	for _, name := range append(append([]string(nil), a.Keys...), a.Including...) {
@@ -153,8 +153,8 @@ func (c *ConstraintAdder) addRelationNames(a *alter.AddedConstraint, in string, 
 	return nil
 }
 
-// findBuildingJob looks up the running job of an invalid index. Without a running job, the index is read again, because
-// the job may have ended meanwhile. If sys.jobs cannot be read, the index is left alone.
+// findBuildingJob looks up the running job of an invalid index. If there is none, it reads the index again, because
+// the job may have ended meanwhile. If sys.jobs cannot be read, it returns an error and leaves the index as it is.
 func (c *ConstraintAdder) findBuildingJob(at pendingConstraint, oid string) (pendingConstraint, error) {
 	refused, err := queryJobs(c.server, `SELECT job_id, status FROM sys.jobs WHERE object_id = `+oid, func(v []string) {
 		if len(v) == 2 && IsJobRunning(v[1]) {
@@ -173,9 +173,9 @@ func (c *ConstraintAdder) findBuildingJob(at pendingConstraint, oid string) (pen
 	return at, err
 }
 
-// readNotNull reads whether a column is NOT NULL, or has a CHECK of Sluice's that is not validated yet. A client's own
-// CHECK with the same meaning does not count. The client may drop the CHECK and leave the column NOT NULL, or the
-// reverse.
+// readNotNull reads whether a column is NOT NULL, or has a CHECK that Sluice added for NOT NULL. at.done means that
+// nothing is to do. A client's own CHECK with the same meaning does not count: the client may drop the CHECK and
+// leave the column NOT NULL, or the reverse.
 func (c *ConstraintAdder) readNotNull(a *alter.AddedConstraint) (at pendingConstraint, err error) {
 	there := false
 	err = c.server.Ask(fmt.Sprintf(`SELECT a.attnotnull, COALESCE(p.conname, ''), COALESCE(p.convalidated, false), COALESCE(pg_catalog.pg_get_constraintdef(p.oid), '')`+

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// Server is the backend of a session, idle between calls. If RefusalFrom returns an error of the server, the server is
-// idle afterwards. Any other error ends the statement.
+// Server is the backend of a session, idle between calls. After an error for which RefusalFrom returns the server's
+// error, the backend is idle too. Any other error ends the statement.
 type Server interface {
-	// Ask sends a statement, which commits at once, and passes its rows to row. row may be nil. A NULL is passed as "".
+	// Ask sends a statement, which commits at once, and calls row with each row. row may be nil. A NULL is passed as "".
 	Ask(sql string, row func(values []string)) error
 	// RefusalFrom returns the server's error in err, or nil if err is another error.
 	RefusalFrom(err error) *wire.Error
@@ -22,12 +22,12 @@ type Server interface {
 	// end, Pause and CheckMayContinue return an error.
 	Pause(time.Duration) error
 	CheckMayContinue() error
-	// UpdateInBatches sends UPDATEs of a table until no row is left, and returns the number of rows. update returns each
-	// UPDATE, for the next rows in key order.
+	// UpdateInBatches sends UPDATEs of a table until no row is left, and returns the number of changed rows. update
+	// returns an UPDATE of at most rows rows, in the order of the key's columns.
 	UpdateInBatches(table string, update func(key []string, rows int) string) (int, error)
-	// ChangedNothing reports whether a statement with this error has done nothing, and the server is still there. It
-	// has if the error is the server's own, or that of a pause. ConsumeCancel marks the cause of the error, for example
-	// a cancel, as handled. So it does not end the next statement.
+	// ChangedNothing reports whether the statement of this error has done nothing and the server can still be used. That
+	// is so if the error is the server's own, or one of a pause. ConsumeCancel marks the cause of the error, for example
+	// a cancel, as handled, so that it does not end the next statement.
 	ChangedNothing(err error) bool
 	ConsumeCancel(err error)
 }
@@ -47,7 +47,7 @@ func LacksBatches(server Server, table string) (lacks bool, err error) {
 // NoBatches is the DETAIL of a statement that changes all rows of a table for which LacksBatches is true.
 const NoBatches = "The table has no primary key, by whose order Sluice changes rows in batches, and more rows than one transaction changes."
 
-// ConstraintAdder is a running ALTER TABLE that adds constraints in steps.
+// ConstraintAdder is a running ALTER TABLE that adds constraints, if need be by several statements of Sluice.
 type ConstraintAdder struct {
 	*alter.AddedConstraints
 	Notices            [][]byte // sent to the client before the tag
@@ -71,7 +71,7 @@ func NewConstraintAdder(server Server, st *alter.AddedConstraints) *ConstraintAd
 	return &ConstraintAdder{server: server, AddedConstraints: st}
 }
 
-// Run sends the ALTER TABLE to the server, and performs it in steps if the server refuses it.
+// Run sends the ALTER TABLE to the server. If the server refuses it, Run performs it by several other statements.
 func (c *ConstraintAdder) Run() error {
 	err := c.server.Ask(c.Text, nil)
 	told := c.server.RefusalFrom(err)
@@ -84,7 +84,7 @@ func (c *ConstraintAdder) Run() error {
 	return c.runInSteps(told)
 }
 
-// RunInSteps performs the ALTER TABLE in steps, without sending the statement itself.
+// RunInSteps performs the ALTER TABLE by several statements, without sending the ALTER TABLE itself.
 func (c *ConstraintAdder) RunInSteps() error {
 	return c.runInSteps(&wire.Error{Code: retry.StateUnsupported, Message: "constraints are added to tables only"})
 }
@@ -128,8 +128,8 @@ func (c *ConstraintAdder) readTable(told *wire.Error) (there bool, err error) {
 	return true, nil
 }
 
-// runSteps adds columns, then constraints, and then validates the constraints. CHECKs come first, as in PostgreSQL,
-// whose error is the first of several. Between steps, runSteps checks for a cancel, a timeout and the client's end.
+// runSteps adds columns, then constraints, and then validates the constraints. CHECKs come first, because PostgreSQL
+// reports their errors first. Between steps, runSteps checks for a cancel, a timeout and the client's end.
 func (c *ConstraintAdder) runSteps() error {
 	for _, column := range c.Columns {
 		if err := c.createObject(column.Add, madeObject{what: fmt.Sprintf("column \"%s\"", column.Name), undo: column.Drop, column: column.Name}); err != nil {
@@ -182,8 +182,8 @@ func (c *ConstraintAdder) createObject(sql string, t madeObject) error {
 	return err
 }
 
-// addConstraint adds one constraint. A FOREIGN KEY or CHECK is not validated yet. If the chosen name is taken when the
-// statement arrives, or the object found is gone, addConstraint starts again.
+// addConstraint adds one constraint. It does not validate a FOREIGN KEY or CHECK yet. If the server finds the chosen
+// name taken, or an object that Sluice has found is gone, addConstraint starts again.
 func (c *ConstraintAdder) addConstraint(a *alter.AddedConstraint) (pendingConstraint, error) {
 	for tries := 0; ; tries++ {
 		at, err := c.locateConstraint(a)
@@ -321,7 +321,7 @@ const (
 	takenName       = "42710"
 )
 
-// notThere are the SQLSTATEs of a DROP of a missing object.
+// notThere are the SQLSTATEs with which the server refuses to DROP an object because the object is missing.
 var notThere = []string{undefinedObject, undefinedColumn, "42P01"}
 
 // hasValues reports whether a column has a value other than NULL in any row.

@@ -54,8 +54,8 @@ func (c *ConstraintAdder) addUnique(a *alter.AddedConstraint, at *pendingConstra
 	return err
 }
 
-// addUsingIndex creates a UNIQUE constraint from a valid index. If a chosen name is taken by now, addUsingIndex chooses
-// again. If the server cannot rename the index by this statement, addUsingIndex renames the index first.
+// addUsingIndex creates a UNIQUE constraint from a valid index. If a name that Sluice chose is taken by now, it
+// chooses again. If the server cannot rename the index by this statement, it first renames the index by another one.
 func (c *ConstraintAdder) addUsingIndex(a *alter.AddedConstraint, at *pendingConstraint) error {
 	err := c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
 	for tries := 0; c.isNameTaken(a, err) && at.under != at.name && tries < mostTries; tries++ {
@@ -79,7 +79,7 @@ func (c *ConstraintAdder) addUsingIndex(a *alter.AddedConstraint, at *pendingCon
 	return c.createObject(a.AddUsingIndexSQL(at.name, at.under), at.validObject())
 }
 
-// isNameTaken reports whether an error says that a name which Sluice chose is taken by now.
+// isNameTaken reports whether an error says that another object has by now the name that Sluice chose.
 func (c *ConstraintAdder) isNameTaken(a *alter.AddedConstraint, err error) bool {
 	told := c.server.RefusalFrom(err)
 	return told != nil && a.Name == "" && (told.Code == takenRelation || told.Code == takenName)

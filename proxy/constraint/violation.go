@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// This file has the errors of constraints that rows violate. A job reports its failure in other words than PostgreSQL,
-// or not at all. So Sluice queries the rows, and the client gets PostgreSQL's error. If no violating row is left, the
-// client gets the job's error.
+// This file makes the errors of constraints that rows violate. A job reports its failure in other words than
+// PostgreSQL, or not at all. So Sluice queries the rows, and the client gets PostgreSQL's error. If no violating row
+// is left, the client gets the job's error.
 
 // violationError returns the error for a constraint that could not be validated, or whose index could not be created.
 func (c *ConstraintAdder) violationError(at *pendingConstraint, end jobResult) error {
@@ -38,7 +38,7 @@ func (c *ConstraintAdder) violationError(at *pendingConstraint, end jobResult) e
 		Hint: "See sys.jobs, and send the statement again.", Schema: c.schema, Table: c.table, Constraint: name}
 }
 
-// failedJobCode returns the SQLSTATE for a failed job, by the job's details.
+// failedJobCode returns the SQLSTATE for a failed job of a constraint. details is the job's text in sys.jobs.
 func failedJobCode(a *alter.AddedConstraint, details string) string {
 	details = strings.ToLower(details)
 	says := func(word string) bool { return strings.Contains(details, word) }
@@ -53,7 +53,7 @@ func failedJobCode(a *alter.AddedConstraint, details string) string {
 	return "58000"
 }
 
-// findDuplicate returns the error for rows with equal values in the columns of a UNIQUE constraint, or nil.
+// findDuplicate returns the error for rows with equal values in a UNIQUE constraint's columns, or nil for none.
 func (c *ConstraintAdder) findDuplicate(a *alter.AddedConstraint, name string) (found *wire.Error, err error) {
 	n := len(a.Keys)
 	err = c.server.Ask(a.DuplicateQuery(), func(v []string) {
@@ -65,8 +65,8 @@ func (c *ConstraintAdder) findDuplicate(a *alter.AddedConstraint, name string) (
 	return found, err
 }
 
-// duplicateKeyError returns the error for an index that cannot be unique. keys are the names of the index's keys.
-// Several rows have the values, and null says which values are NULL.
+// duplicateKeyError returns the error for an index that cannot be unique. keys are the names of the index's keys, and
+// values are values that several rows have in these keys. null says which values are NULL.
 func duplicateKeyError(name string, keys, values, null []string) *wire.Error {
 	for i := range values {
 		if null[i] == "t" {

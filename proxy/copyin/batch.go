@@ -19,19 +19,19 @@ import (
 // A batch of rows is one INSERT if the planner accepts its length, otherwise several INSERTs. Even a single INSERT has
 // a BEGIN and a COMMIT. So the outcome is known if the backend is lost, or a cancel comes, before the COMMIT.
 //
-// The rows of a batch are held until its COMMIT is answered, so that the batch can run again. The text of an INSERT is
-// made when the INSERT is sent.
+// Sluice holds the rows of a batch until the server has answered its COMMIT, so that the batch can run again. It
+// builds the text of an INSERT when it sends the INSERT.
 //
 // Outside of a block a batch is Sluice's own transaction, of which the client has seen nothing. After a conflict the
-// batch runs again, with or without a log, and after 54000 (too many rows) in two halves. If the outcome of a COMMIT
-// is unknown, the client gets 08007 with the number of rows that are certainly stored.
+// batch runs again, even without a replay log, and after 54000 (too many rows) as two halves. If the outcome of a
+// COMMIT is unknown, the client gets 08007 with the number of rows that are certainly stored.
 
 const (
 	// mostRows and mostBytes bound a batch of rows, by DSQL's limits of a transaction. DSQL's 10 MiB include indexes.
 	mostRows  = 3000
 	mostBytes = 8 << 20
-	// mostInsertBytes bounds an INSERT of several rows. mostMappedBytes bounds one into a table with mapped columns
-	// (bytea stored as text), because Sluice parses it.
+	// mostInsertBytes bounds an INSERT of several rows. mostMappedBytes bounds an INSERT into a table with mapped
+	// columns (bytea stored as text), because Sluice parses the INSERT.
 	mostInsertBytes = 256 << 10
 	mostMappedBytes = 32 << 10
 	// mostBlockRows bounds the rows of an INSERT in a block, because the error of a constraint names the lines of its
@@ -59,7 +59,7 @@ func (c *Copy) addRow(row *copyrows.Row) error {
 }
 
 // chargeMemory charges the held rows and data to the client's memory account. If there is no room, it inserts the
-// rows now, and the batch is shorter. An error is for the client or ends the session.
+// held rows at once, in a shorter batch. An error is for the client or ends the session.
 func (c *Copy) chargeMemory() error {
 	if c.s.ChargeMemory(c.reader.MemoryBytes()+c.held.MemoryBytes()) == nil {
 		return nil
@@ -81,8 +81,8 @@ func (c *Copy) maxInsertBytes() int {
 	return most - wire.HeaderLen - 1
 }
 
-// insertStatements returns the INSERTs of rows. An INSERT of several rows has at most maxInsertBytes/2 bytes. A longer
-// text could exceed the planner's limit of tokens.
+// insertStatements returns the INSERTs of rows. An INSERT of several rows has at most half of maxInsertBytes, because
+// a longer text could exceed the planner's limit of tokens.
 func (c *Copy) insertStatements(rows []copyrows.HeldRow) iter.Seq[copyrows.InsertStatement] {
 	most, count := min(mostInsertBytes, c.maxInsertBytes()/2), mostRows
 	if c.block {
@@ -112,10 +112,10 @@ func (c *Copy) flushBatch() error {
 	return err
 }
 
-// tryInsertHeldRows inserts the held rows without committing them. It returns the server's error about the rows, or nil
-// if the server accepts them. The caller has found an error in later data. Outside a block the rows are rolled back,
-// and errors that are not about the data are ignored. In a client's block the rows remain, because the block fails in
-// any case.
+// tryInsertHeldRows inserts the held rows without committing them, after an error in later data. It returns the
+// server's error about the held rows, or nil if the server accepts them. Outside a block it rolls the rows back, and
+// ignores errors that are not about the data. In a client's block the rows remain, because the block fails in any
+// case.
 func (c *Copy) tryInsertHeldRows() error {
 	rows := c.held.Rows
 	if len(rows) == 0 {
@@ -180,8 +180,8 @@ type insertFailure struct {
 	before int // rows that the transaction inserted before this INSERT
 }
 
-// failureFrom returns the failure of an INSERT, or nil if the INSERT has succeeded. before is the number of rows that
-// earlier INSERTs of the transaction have inserted.
+// failureFrom returns the failure of the INSERT in, or nil if the INSERT has succeeded. before is the number of rows
+// that earlier INSERTs of the transaction have inserted.
 func failureFrom(r *feature.NestedResult, in copyrows.InsertStatement, before int) *insertFailure {
 	switch {
 	case r.Err != nil:
@@ -205,9 +205,9 @@ func (f *insertFailure) withPlace(where copyrows.DataPosition, table string) *wi
 	return &e
 }
 
-// runTransaction runs the INSERTs of rows in a transaction, and ends it by COMMIT or ROLLBACK, as how says. inserted is
-// the server's count of rows. f is the failure, or nil for none. err ends the session. No transaction is open
-// afterwards, whatever the result.
+// runTransaction runs the INSERTs of rows in a transaction, and ends it by COMMIT or ROLLBACK, as how says. inserted
+// is the server's count of rows. f is the failure of a statement, or nil. err is an error that ends the session. No
+// transaction is open afterwards, whatever the result.
 func (c *Copy) runTransaction(rows []copyrows.HeldRow, how silent.ExpectedAnswer) (inserted int, f *insertFailure, err error) {
 	if f, err := c.runControl("BEGIN", silent.ExpectBegin); f != nil || err != nil {
 		return 0, f, c.leaveTransaction(err)
@@ -230,8 +230,8 @@ func (c *Copy) runTransaction(rows []copyrows.HeldRow, how silent.ExpectedAnswer
 	return inserted, f, c.leaveTransaction(err)
 }
 
-// leaveTransaction rolls an open transaction back, unless err ends the session. leaveTransaction returns the error that
-// ends the session, because the client's next statement would be in that transaction.
+// leaveTransaction rolls an open transaction back, unless err ends the session. If it fails, it returns an error that
+// ends the session, because otherwise the client's next statement would run in that transaction.
 func (c *Copy) leaveTransaction(err error) error {
 	if err != nil || !c.s.InBlock() {
 		return err
@@ -329,8 +329,8 @@ func (c *Copy) locateFailure(f *insertFailure, rows []copyrows.HeldRow) error {
 	return c.withStoredCount(f.withPlace(f.rowPlace(&rows[high-1]), c.Name))
 }
 
-// rowPlace returns the place of an error about a row. For an index, which PostgreSQL checks after it has finished
-// the line, the place has only the line's number.
+// rowPlace returns the place in the COPY's data of an error about a row. For an error of an index, which PostgreSQL
+// checks after it has finished the line, the place has only the line's number.
 func (f *insertFailure) rowPlace(row *copyrows.HeldRow) copyrows.DataPosition {
 	where := row.RowPlace()
 	if code := f.err.Code; strings.HasPrefix(code, "23") && code != notNullViolation && code != checkViolation {

@@ -30,21 +30,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Values are sent as constants in text, even those of binary data. So the server's own input functions check them,
-// under the client's settings. The errors have a position, which gives the line and the column. An INSERT with mapped
-// columns is planned as the client's INSERT would be.
+// Sluice sends values as constants in text, even those of binary data. So the server's own input functions check them
+// under the client's settings. The position in an error gives the line and the column. Sluice plans an INSERT with
+// mapped columns (bytea stored as text) like an INSERT of the client.
 //
 // If the data have several errors, the client may get another one first than from PostgreSQL. The server checks all
 // constants of an INSERT before it checks a constraint.
 
 // Config is the configuration that all COPYs share.
 type Config struct {
-	// MaxStatementBytes bounds a text that is planned. MaxMessageBytes bounds a message that the server accepts, and is 0
-	// for no bound.
+	// MaxStatementBytes bounds a text that Sluice plans. MaxMessageBytes bounds a message that the server accepts, and
+	// is 0 for no bound.
 	MaxStatementBytes, MaxMessageBytes int
 	// Retry is the policy that decides when a batch of rows runs again after a conflict.
 	Retry *retry.Policy
-	// Committed is called for each batch of rows that was committed.
+	// Committed is the function that Copy calls after it has committed a batch of rows.
 	Committed func()
 }
 
@@ -75,11 +75,11 @@ func Run(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) error
 	return c.Finish()
 }
 
-// Receive looks up the table and reads the client's data to their end. The caller must call Finish, because some rows
-// are not inserted before. An error is for the client or ends the session.
+// Receive looks up the table and reads the client's data to their end. The caller must call Finish after it, because
+// Receive does not insert the last rows. An error is for the client or ends the session.
 //
-// The COPY must be the first statement of its request, because an earlier one would belong to another transaction. A
-// comment that turns replay off counts for all batches.
+// The COPY must be the first statement of its request, because an earlier statement would belong to another
+// transaction. A comment in sql that turns replay off counts for all batches.
 func Receive(s feature.Session, st *rewrite.Statement, sql []byte, cfg Config) (*Copy, error) {
 	if !s.IsFirstStatement() {
 		return nil, errNotAlone
@@ -124,9 +124,9 @@ func (c *Copy) copyInResponse(columns int) []byte {
 	return frame
 }
 
-// checkEncoding returns an error if copyrows would read the data otherwise than the server. Two cases differ: another
-// encoding, whose characters may contain the bytes of a delimiter, and backslashes as escapes in constants. Encodings
-// without such characters are refused too, since the data are checked as UTF8.
+// checkEncoding returns an error if copyrows would read the data otherwise than the server. There are two such cases.
+// In another encoding a character may contain the byte of a delimiter, and backslashes may be escapes in constants.
+// Encodings without such characters are refused too, since the data are checked as UTF8.
 func checkEncoding(s feature.Session) error {
 	name := strings.NewReplacer("-", "", "_", "", "'", "", `"`, "", " ", "").Replace(strings.ToLower(s.Setting("client_encoding")))
 	if s.Reading() != 0 || name != "" && name != "default" && name != "utf8" && name != "unicode" {
@@ -206,8 +206,8 @@ func (c *Copy) receiveData() error {
 	}
 }
 
-// feedReader processes a piece of the data. A CopyData frame may be longer than the batch: its first rows are inserted
-// while the rest is awaited.
+// feedReader processes a piece of the data. A CopyData frame may be longer than a batch: Sluice inserts its first
+// rows while it awaits the rest of the frame.
 func (c *Copy) feedReader(piece []byte) error {
 	c.reader.Feed(piece)
 	if err := c.chargeMemory(); err != nil {
@@ -235,8 +235,8 @@ func (c *Copy) takeRows() error {
 	}
 }
 
-// malformedError returns the error for data that cannot be read. If the server refuses an earlier row, malformedError
-// returns that error, which a server that reads row by row would have sent.
+// malformedError returns the error for data that cannot be read. If the server refuses an earlier row, it returns the
+// error for that row. A server that reads row by row would have sent that error.
 func (c *Copy) malformedError(bad *copyrows.Error) error {
 	if err := c.tryInsertHeldRows(); err != nil {
 		return err
@@ -268,8 +268,8 @@ func (c *Copy) lineContext() string {
 	return copyrows.DataPosition{Line: max(1, c.reader.Line())}.Context(c.Name)
 }
 
-// Finish inserts the rows that are held after the end of the data, and queues the answer. An error is for the client or
-// ends the session.
+// Finish inserts the rows that are not inserted yet when the data end, and queues the answer for the client. An error
+// is for the client or ends the session.
 func (c *Copy) Finish() error {
 	c.reader.EndInput()
 	if err := c.takeRows(); err != nil {

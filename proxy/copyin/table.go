@@ -15,13 +15,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// byteaOID is the OID of the type that clients see for a mapped column.
+// byteaOID is the OID of the type that clients see for a mapped column (bytea stored as text).
 const byteaOID = 17
 
-// queryColumns returns the columns of the COPY's data, in their order. queryColumns asks the catalog for each COPY,
-// within the client's block if there is one, because the block may have created the table. If the table is missing, the
-// server's error for the cast to regclass equals COPY's error. Later changes of the table lead to errors of the
-// INSERTs.
+// queryColumns returns the columns of the COPY's data, in their order. It queries the catalog for each COPY, within
+// the client's block if there is one, which may have created the table. If the table is missing, the server's error
+// for the cast to regclass equals COPY's error. After later changes of the table the INSERTs fail.
 func (c *Copy) queryColumns() ([]copyrows.ColumnFacts, error) {
 	query := fmt.Sprintf(`SELECT c.relkind, c.relhasrules, a.attname, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, a.attgenerated <> '', a.attidentity = 'a'`+
 		` FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped`+
@@ -72,8 +71,8 @@ func (c *Copy) errTable(why string) *wire.Error {
 		Hint: "Write INSERTs of at most 3,000 rows."}
 }
 
-// unmapColumns gives mapped columns (bytea stored as text) the name and type that clients see. The client's data
-// have that name and type. An INSERT of the data is planned as the client's INSERT would be.
+// unmapColumns gives mapped columns (bytea stored as text) the name and type that clients see, as the client's data
+// have them. Sluice plans an INSERT of the data like an INSERT of the client.
 func (c *Copy) unmapColumns(all []copyrows.ColumnFacts) error {
 	names, err := c.s.Names()
 	if err != nil {

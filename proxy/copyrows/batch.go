@@ -84,9 +84,9 @@ func (b *Batch) Inserts(into string, rows []HeldRow, mostRows, mostBytes int) it
 	}
 }
 
-// FindPlace returns the place in the COPY's data that belongs to a position in an INSERT. position is a number of
-// characters from 1, as the server gave it. column is the index of the column in the row. ok is false if the position
-// is not in a value.
+// FindPlace returns the place in the COPY's data that belongs to a position in an INSERT. position counts characters
+// from 1, as the server's error gives it. column is the index of the column in the row. ok is false if no value is at
+// the position.
 func (b *Batch) FindPlace(in *InsertStatement, position string) (where DataPosition, column int, ok bool) {
 	at, start := byteOffset(in.Text, position), in.into
 	for _, row := range in.Rows {
@@ -105,7 +105,7 @@ func (h *HeldRow) RowPlace() DataPosition {
 	return DataPosition{Line: h.Line, Text: h.text, Whole: h.text != nil}
 }
 
-// byteOffset returns the byte offset of a position in a text that the server gave in characters, or -1.
+// byteOffset returns the byte offset in text of a position that a server's error gave in characters, or -1.
 func byteOffset(text, position string) int {
 	n, err := strconv.Atoi(position)
 	if err != nil {

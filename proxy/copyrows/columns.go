@@ -30,8 +30,8 @@ func CheckRelationKind(kind, name string) *Error {
 	return &Error{Code: "42809", Message: fmt.Sprintf("cannot copy to %s \"%s\"", what, name)}
 }
 
-// SelectColumns returns the columns that a COPY names, in the order of the COPY. Without names SelectColumns returns
-// all columns that can be written.
+// SelectColumns returns the columns that a COPY names, in the order of the COPY. If named is nil, it returns all
+// columns that can be written.
 func SelectColumns(table string, all []ColumnFacts, named []string) (columns []ColumnFacts, err *Error) {
 	if named == nil {
 		return slices.DeleteFunc(all, func(c ColumnFacts) bool { return c.Generated }), nil

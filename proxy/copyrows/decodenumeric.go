@@ -15,8 +15,8 @@ const (
 	mostScale   = 0x3FFF
 )
 
-// appendNumeric appends a binary numeric as text. The value has digits of base 10,000, the first of which is weight
-// places before the point. scale is the number of decimal digits after the point.
+// appendNumeric appends a binary numeric, v, as text. Its digits have base 10,000, and the first one counts 10,000 to
+// the power of the field weight. The field scale is the number of decimal digits after the point.
 func appendNumeric(dst, v []byte) ([]byte, *Error) {
 	if len(v) < 8 {
 		return nil, errTooShort()

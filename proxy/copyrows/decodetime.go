@@ -35,7 +35,7 @@ func appendDate(dst, v []byte) ([]byte, *Error) {
 
 // appendDay appends a calendar day as text. bc is "" or " BC", which the caller appends after the whole value.
 func appendDay(dst []byte, days int64) (_ []byte, bc string) {
-	// The following computes the date from the day's Julian number, by the arithmetic of Fliegel and Van Flandern. The
+	// This is the arithmetic of Fliegel and Van Flandern, which computes the date from the day's Julian number. The
 	// number is shifted so that all terms are positive.
 	j := days + epochJulian + 32044
 	g := j / 146097
@@ -58,7 +58,7 @@ func appendDay(dst []byte, days int64) (_ []byte, bc string) {
 	return appendPadded(append(dst, '-'), day+1, 2), bc
 }
 
-// appendPadded appends a number, with zeros before it up to a width.
+// appendPadded appends a number. It puts zeros before the number, so that at least width characters are appended.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s); i < width; i++ {

@@ -33,8 +33,8 @@ func (r *Reader) splitLine(line []byte) *Error {
 	return nil
 }
 
-// endValue ends the value of a line that begins at from in r.out. raw is the value's text in the line. If raw is the
-// NULL marker and mayBeNull is set, the value is NULL.
+// endValue ends a value of a line. The value begins at the index from in r.out. raw is the value's text in the line.
+// If raw is the NULL marker and mayBeNull is set, the value is NULL.
 func (r *Reader) endValue(from int, raw []byte, mayBeNull bool) {
 	if mayBeNull && string(raw) == r.o.Null {
 		r.out = r.out[:from]
@@ -127,7 +127,7 @@ func unescape(b []byte) (c byte, n int) {
 	}
 }
 
-// isDigit reports whether c is a digit from 0 up to most.
+// isDigit reports whether c is a digit from '0' up to most.
 func isDigit(c, most byte) bool { return c >= '0' && c <= most }
 
 // hexDigit returns the value of a hexadecimal digit, or -1 for another byte.

@@ -23,14 +23,14 @@ type lineScan struct {
 	eol lineEnding // of earlier lines
 	// begun means that a byte of the current line was scanned.
 	begun bool
-	// quoted means that the scan is within quotes, and escaped that it is after an escape within them. The two fields are
-	// for CSV only.
+	// quoted means that the scan is within quotes, and escaped that it is after an escape character within quotes. The
+	// two fields are for CSV only.
 	quoted, escaped bool
 	first           int // the line's number at its begin
 }
 
-// lookAhead is the number of bytes that may be needed after the current one. The end-of-data marker is \. and a line
-// end of up to two bytes.
+// lookAhead is the number of bytes that the scan may need after the current one, because the end-of-data marker is \.
+// and a line end of up to two bytes.
 const lookAhead = 3
 
 // readLine returns the next line of the data, without its line end. ok is false if the line is incomplete or no line
@@ -109,8 +109,8 @@ func (s *lineScan) embeddedLineEnd() byte {
 	return '\r'
 }
 
-// consumeLineEnd consumes the end of a line, whose first byte is c. The line end must be of the same kind as earlier
-// ones.
+// consumeLineEnd consumes the end of a line, whose first byte is c. It returns an error if earlier lines have another
+// kind of line end.
 func (r *Reader) consumeLineEnd(c byte) *Error {
 	s := &r.scan
 	s.pos++
@@ -139,7 +139,7 @@ func (r *Reader) consumeLineEnd(c byte) *Error {
 	return nil
 }
 
-// lineEndError returns the error for a line end of another kind than earlier ones.
+// lineEndError returns the error for a line end that is of another kind than the line ends before it.
 func (r *Reader) lineEndError(what, written string) *Error {
 	e := &Error{Code: malformed, Message: "literal " + what + " found in data", Hint: `Use "` + written + `" to represent ` + what + ".", DataPosition: DataPosition{Line: r.line}}
 	if r.o.Format == CSV {
@@ -148,9 +148,9 @@ func (r *Reader) lineEndError(what, written string) *Error {
 	return e
 }
 
-// handleBackslash handles a backslash in the text format, or at the start of a CSV line. If the end-of-data marker
-// begins there, end is the end of the last line. Otherwise end is -1, and the backslash is skipped, in the text format
-// with the next byte.
+// handleBackslash handles a backslash in the text format, or at the start of a CSV line. If the backslash begins the
+// end-of-data marker, end is the end of the last line. Otherwise end is -1, and handleBackslash skips the backslash,
+// in the text format with the next byte.
 func (r *Reader) handleBackslash() (end int, err *Error) {
 	s, csv := &r.scan, r.o.Format == CSV
 	begin := s.pos

@@ -14,7 +14,7 @@ const (
 	Binary
 )
 
-// Header is the role of the first line of the data, in the text and CSV formats.
+// Header says what the first line of the data is, in the text and CSV formats.
 type Header uint8
 
 const (
@@ -32,7 +32,7 @@ type Options struct {
 	// ForceNull and ForceNotNull say for each column whether FORCE_NULL or FORCE_NOT_NULL applies. nil means none.
 	ForceNull, ForceNotNull []bool
 	Columns                 []Column
-	// MostRow is the greatest number of bytes that a row may have. A longer row is refused.
+	// MostRow is the greatest number of bytes that a row may have. The Reader returns an error for a longer row.
 	MostRow int
 }
 
@@ -50,7 +50,7 @@ type Row struct {
 	Text []byte
 }
 
-// Reader reads rows from COPY data that arrive in pieces. Reader holds one row and the bytes after it.
+// Reader reads rows from COPY data that arrive in pieces. Reader buffers one row and the bytes after it.
 type Reader struct {
 	o   Options
 	buf []byte
@@ -75,7 +75,7 @@ type valueSpan struct{ from, to int }
 // NewReader returns a Reader that has no data yet.
 func NewReader(o Options) *Reader { return &Reader{o: o} }
 
-// Feed adds a piece of the data. Bytes after the end-of-data marker are dropped.
+// Feed adds a piece of the data. Feed ignores bytes after the end-of-data marker.
 func (r *Reader) Feed(b []byte) {
 	if r.over && r.o.Format != Binary {
 		return
@@ -126,7 +126,7 @@ func (r *Reader) Next() (*Row, *Error) {
 	return nil, nil
 }
 
-// nextTextRow reads a line and parses its values. again says that the line was a header and not a row.
+// nextTextRow reads a line and parses its values. again says that the line was a header, so that row is nil.
 func (r *Reader) nextTextRow() (row *Row, again bool, err *Error) {
 	line, ok, err := r.readLine()
 	if err != nil || !ok {

@@ -29,7 +29,7 @@ type DataPosition struct {
 	Whole bool
 }
 
-// Context returns the place in the form of PostgreSQL's CONTEXT, or "" without a line.
+// Context returns the place in the form of PostgreSQL's CONTEXT for a COPY to table, or "" if no line is known.
 func (w DataPosition) Context(table string) string {
 	if w.Line == 0 {
 		return ""

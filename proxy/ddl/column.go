@@ -46,7 +46,7 @@ type columnAddition struct {
 	hasNotNullCheck bool
 }
 
-// Run sends the statement to the server, and carries it out in steps if the server refuses it.
+// Run sends the statement to the server. If the server refuses it, Run carries it out by several other statements.
 func (a *columnAddition) Run() error {
 	err := a.runSQL(a.Text, nil)
 	told := a.server.RefusalFrom(err)
@@ -202,8 +202,8 @@ func (a *columnAddition) errUnfillable() *wire.Error {
 		Detail: constraint.NoBatches, Hint: a.AddStepsHint() + " Choose the rows of each UPDATE by other columns."}
 }
 
-// handleFillError returns the error of fillExistingRows. If the error would come again, the column is dropped. The
-// column might fail INSERTs of other clients that leave the column out.
+// handleFillError returns the client's error after fillExistingRows has failed with err. If the error would come
+// again, it drops the column, which might fail INSERTs of other clients that leave the column out.
 func (a *columnAddition) handleFillError(err error) error {
 	told := a.server.RefusalFrom(err)
 	if told == nil || !isLasting(told) || a.runSQL(a.DropColumnSQL(), nil) != nil {
@@ -290,8 +290,8 @@ func (a *columnAddition) errColumnExists(code string) *wire.Error {
 // error, or appends the notice of IF NOT EXISTS. resumes reports whether an earlier statement has left the temporary
 // column.
 //
-// Another session may add a column afterwards, which the next step finds (42701). A mapped column counts by its name
-// for clients.
+// Another session may add a column afterwards, which the next step finds (42701). A mapped column (bytea stored as
+// text) counts by its name for clients.
 func (a *columnAddition) lookUpColumn() (resumes bool, err error) {
 	var columns []string
 	err = a.runSQL(`SELECT a.attname FROM pg_catalog.pg_attribute a WHERE a.attrelid = `+parse.QuoteLiteral(a.Table)+`::pg_catalog.regclass AND a.attnum > 0 AND NOT a.attisdropped`,

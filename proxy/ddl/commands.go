@@ -105,8 +105,8 @@ func (c *multiCommandAlter) checkCommands(told *wire.Error) error {
 	return nil
 }
 
-// runCommand runs one command. Its warnings are sent before the tag of the whole statement, and not at all if a later
-// command fails.
+// runCommand runs one command. The client gets the command's warnings before the tag of the whole statement, and not
+// at all if a later command fails.
 func (c *multiCommandAlter) runCommand(part *rewrite.AlterCommand) error {
 	work, notices := ofCommand(c.server, part)
 	c.running = work

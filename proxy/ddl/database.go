@@ -112,8 +112,8 @@ const (
 	lookForSessions     = 100 * time.Millisecond
 )
 
-// Unused waits until no session of this process is in the database, as PostgreSQL does, and otherwise returns 55006.
-// Unused does not see sessions of other processes.
+// Unused waits until no session of this process is in the database. As in PostgreSQL, it returns 55006 if that takes
+// too long (mostWaitForSessions). Unused does not see sessions of other processes.
 func (c *Database) Unused() error {
 	if c.Current == c.Schema {
 		return &wire.Error{Code: "55006", Message: "cannot drop the currently open database"}

@@ -25,16 +25,16 @@ type Server interface {
 	EarlyCommit()
 }
 
-// SteppedDDL is a statement that Sluice carries out in steps.
+// SteppedDDL is a statement that Sluice carries out by several statements (steps), each of which commits at once.
 type SteppedDDL interface {
-	// Run runs the steps. Its error is the server's refusal, or one of Server's that ends the work.
+	// Run runs the steps. Its error is the server's refusal, or an error of a Server's method that ends the work.
 	Run() error
 	// WithPartialResult adds to Run's error what remains in the database.
 	WithPartialResult(err error) error
 }
 
-// For returns the SteppedDDL that performs a statement, and a function that returns the notices before the statement's
-// tag, after Run. The statement has Steps. An Alteration without a default is a change of type.
+// For returns the SteppedDDL that performs a statement whose Steps are set. After Run, the function notices returns
+// the notices for the client. An Alteration without a default is a change of type.
 func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() [][]byte) {
 	switch steps := st.Steps.(type) {
 	case *rewrite.MultiCommand:
@@ -62,7 +62,7 @@ func For(server Server, st *rewrite.Statement) (work SteppedDDL, notices func() 
 	return a, func() [][]byte { return a.notices }
 }
 
-// ofCommand returns the SteppedDDL that performs one command, and a function that returns its notices.
+// ofCommand returns the SteppedDDL that performs one command of an ALTER TABLE, and a function for its notices.
 func ofCommand(server Server, part *rewrite.AlterCommand) (work SteppedDDL, notices func() [][]byte) {
 	if part.St.MayRunInSteps() {
 		return For(server, part.St)

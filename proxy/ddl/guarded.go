@@ -11,7 +11,7 @@ import (
 // and the statement are two transactions. Another client may create the object in between: the statement then fails.
 // Such a failure can happen in PostgreSQL too, since the condition does not lock the catalog there.
 
-// doBlock is a running DO block of one statement. The field running performs that statement, and is nil before.
+// doBlock is a running DO block of one statement. The field running performs that statement; it is nil until then.
 type doBlock struct {
 	*rewrite.DoBlock
 	server  Server

@@ -14,7 +14,7 @@ type Position struct {
 	Next block.Block
 	// InBlock means that the client is in a block.
 	InBlock bool
-	// Failed means that the client has the status of a failed block. Unserved means that no server has the failed block.
+	// Failed means that the client has the status of a failed block. Unserved means that no server has that block.
 	Failed, Unserved bool
 	// Outside means that the text does not belong to the client's block.
 	Outside bool
@@ -24,28 +24,28 @@ type Position struct {
 	PureReads bool
 }
 
-// Route says how a text runs.
+// Route says in which transaction, or transactions, Sluice runs a text.
 type Route uint8
 
 const (
-	// InPart is the route of a text that runs in a block's open part (since the last early commit), or the next.
+	// InPart is the route of a text in a block's open part (since its last early commit), or in the next part.
 	InPart Route = iota
 	// AsItIs is the route of a text that the server refuses in any transaction. Sluice commits nothing for it.
 	AsItIs
 	// InGroups is the route of a multi-statement query that runs in groups of statements.
 	InGroups
-	// OutsideBlock is the route of a statement that runs between two parts of a block, outside any transaction.
+	// OutsideBlock is the route of a statement that runs outside any transaction, between two early commits of a block.
 	OutsideBlock
 )
 
-// Concerns reports whether a simple Query may need a commit in parts. For a single statement outside a block the result
-// is false, except for transaction control such as BEGIN.
+// Concerns reports whether Sluice may have to commit a transaction in several parts for a simple Query. For a single
+// statement outside a block the result is false, except for transaction control such as BEGIN.
 func Concerns(plan *rewrite.Plan, inBlock bool) bool {
 	st := plan.SingleStatement()
 	return st == nil || st.Tx.Verb != rewrite.NoVerb || inBlock
 }
 
-// Route returns how a text runs for which Concerns is true. groups are the groups of statements for InGroups.
+// Route returns how Sluice runs a plan for which Concerns is true. groups are the groups of statements for InGroups.
 func (x *Tx) Route(plan *rewrite.Plan, at *Position) (route Route, groups [][2]int) {
 	switch {
 	case x.mustSplitFailed(plan, at):
@@ -93,8 +93,8 @@ func hasTxBoundary(plan *rewrite.Plan) bool {
 	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Tx.Verb == rewrite.Begin || st.Tx.Verb.EndsBlock() })
 }
 
-// MustRunOutside reports whether a statement must run outside its block, between two parts. A portal's statement runs
-// at the Sync, and only the BEGIN may precede it in its group. x may be nil.
+// MustRunOutside reports whether a statement must run outside its block, after an early commit of the block so far. A
+// portal's statement runs at the Sync, and only the BEGIN may precede it in its pipeline. x may be nil.
 func (x *Tx) MustRunOutside(st *rewrite.Statement, at *Position) bool {
 	return x != nil && !at.Sent && at.InBlock && x.mustLeave(st, &at.Next)
 }
@@ -113,19 +113,19 @@ func staysWhole(next *block.Block) bool {
 	return !next.HasSeenBegin() || m.Access == block.ReadOnly || m.Deferrable || m.Snapshot || m.Isolation == rewrite.Serializable
 }
 
-// Step says what Sluice does before a text runs in a part.
+// Step says what Sluice does before it runs a text in a part of a block (what one early commit commits).
 type Step struct {
 	// Warning is a WARNING for the client, or nil.
 	Warning *wire.Error
-	// Commit means that the open part must be committed first.
+	// Commit means that Sluice must first commit the open part: what the block has run since its last early commit.
 	Commit bool
 	// Adds means that the text belongs to the part that is open after this step (Add).
 	Adds bool
 }
 
-// Before decides what happens before a text runs. runs is false for a text that will only be parsed. The error is for
-// the client: the necessary commit is not possible, or the text is DDL in a READ ONLY transaction. At the end of a
-// block the client is warned of parts that remain committed. x may be nil.
+// Before returns what Sluice does before a text runs. runs is false for a text that the server will only parse. The
+// error is for the client: an early commit is necessary but not possible, or the text is DDL in a READ ONLY
+// transaction. At the end of a block, step.Warning names parts that remain committed. x may be nil.
 func (x *Tx) Before(plan *rewrite.Plan, at *Position, runs bool) (step Step, err error) {
 	if x == nil || at.Outside || at.Unserved && !hasTxBoundary(plan) {
 		return step, nil
@@ -169,12 +169,12 @@ func demandOfTx(next block.Block, plan *rewrite.Plan) (want rewrite.TxDemand) {
 	return want
 }
 
-// canAdd reports whether statements that need want (DDL, changes of rows) can be in the block's open part.
+// canAdd reports whether statements that need want (DDL, changes of rows) fit into the block's uncommitted part.
 func (x *Tx) canAdd(want rewrite.TxDemand) bool {
 	return !(want.DDL && (x.openDemand.DDL || x.openDemand.Rows)) && !(want.Rows && x.openDemand.DDL)
 }
 
-// checkCommit returns an error if the open part cannot be committed in front of a text.
+// checkCommit returns an error if, before a text runs, Sluice cannot commit what the block has run so far.
 func (x *Tx) checkCommit(at *Position) error {
 	if at.Sent {
 		return errInPipeline
@@ -182,7 +182,7 @@ func (x *Tx) checkCommit(at *Position) error {
 	return x.checkEarlyCommit(at.PureReads)
 }
 
-// checkEarlyCommit returns an error if committing the open part would do more than the client asked for.
+// checkEarlyCommit returns an error if an early commit of the block so far would do more than the client asked for.
 func (x *Tx) checkEarlyCommit(pureReads bool) error {
 	switch {
 	case x.openDemand.Drops && x.policy != rewrite.CommitDrops:

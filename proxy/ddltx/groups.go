@@ -12,18 +12,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Groups is a multi-statement query that runs in groups of statements, one after the other. Comments between groups are
-// dropped.
+// Groups is a multi-statement query that Sluice runs in groups of statements, one after the other. Sluice drops
+// comments between groups.
 type Groups struct {
 	plan   *rewrite.Plan
 	sql    string
 	groups [][2]int
-	// committed lists the groups that are committed outside a block, of the client's current transaction.
+	// committed lists those groups of the client's current transaction that are committed, outside a block.
 	committed listing.Statements
 }
 
-// Split returns a multi-statement query that runs in groups. next is the block's state before the query. The error is
-// for a client that relies on one transaction, such as after SET LOCAL. In a block Before decides that instead, by what
+// Split returns the Groups of a multi-statement query. next is the block's state before the query. The error is for a
+// client that relies on one transaction, such as after SET LOCAL. In a block Before checks for that instead, by what
 // the whole block contains. x may be nil.
 func (x *Tx) Split(next block.Block, plan *rewrite.Plan, sql string, groups [][2]int) (*Groups, error) {
 	local := false
@@ -64,19 +64,19 @@ type GroupRunner interface {
 	FixesTime() bool
 	// RunGroup runs a group in a nested turn.
 	RunGroup(g Group) (feature.NestedResult, error)
-	// BlockBegun is called after a group that is a BEGIN. l lists the earlier groups that are committed, and t is their
-	// time, or nil (JoinBlock).
+	// BlockBegun is the method that Groups call after a group that is a BEGIN. l lists the earlier groups that are
+	// committed, and t is their transaction time, or nil (JoinBlock).
 	BlockBegun(l listing.Statements, t *txtime.Time)
 }
 
-// Group is a group of a multi-statement query that runs now.
+// Group is the group of statements of a multi-statement query that runs now.
 type Group struct {
 	// Text is the group's text. Before is the number of characters of the query in front of it.
 	Text   string
 	Before int
-	// Time is the time that the groups of a client's transaction share, or nil.
+	// Time is the transaction time (of now()) that the groups of a client's transaction share, or nil.
 	Time *txtime.Time
-	// Committed lists the groups that are committed outside a block, of the client's current transaction.
+	// Committed lists those groups of the client's current transaction that are committed, outside a block.
 	Committed *listing.Statements
 }
 
@@ -139,7 +139,7 @@ func (g *Groups) warnFailed(r GroupRunner) error {
 	return r.Warn(remainWarning(&g.committed), false)
 }
 
-// askTime asks the server for the time that the groups from group i on share up to the end of their transaction. The
+// askTime asks the server for the transaction time that groups share, from group i up to their transaction's end. The
 // result is nil in a block, and if the groups need no common time. The error is for the client, or ends the session.
 func (g *Groups) askTime(r GroupRunner, i int) (*txtime.Time, error) {
 	if r.InBlock() || !r.FixesTime() || !g.shareTime(i) {
@@ -174,8 +174,8 @@ func (g *Groups) shareTime(i int) bool {
 	return readers >= 2
 }
 
-// JoinBlock adds earlier statements of a multi-statement query to the block that its BEGIN has begun. l lists those
-// that are committed, and t is their time, or nil.
+// JoinBlock adds to a block the statements that precede its BEGIN in a multi-statement query. l lists those of them
+// that are committed, and t is their transaction time, or nil.
 func (x *Tx) JoinBlock(l listing.Statements, t *txtime.Time) {
 	x.committed.AppendAll(l)
 	if t != nil {

@@ -94,8 +94,8 @@ var (
 		Detail: "What is set until the end of the transaction would be lost.", Hint: "Write SET without LOCAL."}
 )
 
-// errNotBegun returns the error that ends the session if the block could not begin again after a part of it. why is the
-// error of the BEGIN. uncommitted is the error of that part's COMMIT, or nil.
+// errNotBegun returns the error that ends the session if a block could not begin again after the COMMIT of a part.
+// why is the error of the BEGIN. uncommitted is the error of that COMMIT, or nil.
 func (x *Tx) errNotBegun(why, uncommitted *wire.Error) *wire.Error {
 	e := &wire.Error{Fatal: true, Code: why.Code, Message: "the transaction could not be begun again: " + why.Message, Detail: why.Detail, Hint: why.Hint}
 	switch {

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the open part of a block: which statements are in it.
+// This file records which statements are in the open part of a block, which is not committed yet.
 
-// Add adds a text's statements to the open part of a block. If the text ends a transaction, only statements after that
-// end count. A BEGIN also includes earlier statements of its pipeline. next is the block's state before the text. For
-// the text "" the statements are not listed.
+// Add adds a text's statements to the open (uncommitted) part of a block. If the text ends a transaction, Add adds
+// only the statements after that end. A BEGIN also includes earlier statements of its pipeline. next is the block's
+// state before the text. If sql is "", Add does not list the statements.
 func (x *Tx) Add(next block.Block, plan *rewrite.Plan, sql string) {
 	ends := next.EndedTxCount()
 	for i := range plan.Statements {
@@ -27,8 +27,8 @@ func (x *Tx) Add(next block.Block, plan *rewrite.Plan, sql string) {
 	}
 }
 
-// addStatement adds a text to the open part of a block. A text that fails later does not matter, since a failed block
-// commits no part. mayWrite means that the text looks like a read, but its functions or views may change rows.
+// addStatement adds a text to the uncommitted part of a block. A text that fails later does not matter: a failed
+// block commits no part. mayWrite means that the text looks like a read, but its functions or views may change rows.
 func (x *Tx) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
 	x.openDemand = x.openDemand.Union(want)
 	switch {
@@ -40,8 +40,8 @@ func (x *Tx) addStatement(want rewrite.TxDemand, sql string, mayWrite bool) {
 	}
 }
 
-// changing returns the open part's statements that may have changed something. pureReads says that no statement that
-// looks like a read has changed anything.
+// changing returns the statements of the block's open (uncommitted) part that may have changed something. pureReads
+// says that no statement that looks like a read has changed anything.
 func (x *Tx) changing(pureReads bool) listing.Statements {
 	if pureReads {
 		return x.openStatements.WithoutReads()

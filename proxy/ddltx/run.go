@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// This file has the order in which a part is committed and the next part begins.
+// This file commits a part of a block and begins the next part, in the necessary order.
 
 // A CommandRunner runs commands in nested turns and sends the client warnings. An error of its methods ends the
 // session.
@@ -27,24 +27,24 @@ type CommandRunner interface {
 // A Runner is what a Tx sees of the session whose block it commits in parts.
 type Runner interface {
 	CommandRunner
-	// OpenPart returns the session's state in the open part.
+	// OpenPart returns the session's state in the part of the block that is not committed yet.
 	OpenPart() OpenPart
 	// PureReads reports whether no statement that looks like a read has changed anything.
 	PureReads() bool
 	// ReadsClock reports whether the open part may have read the transaction's time, for example by now(). The open
 	// part is the statements since the block's last early commit.
 	ReadsClock() bool
-	// Commit sends the COMMIT of the open part. asksTime means that Commit first asks the server for the part's time
-	// (SetAskedTime).
+	// Commit sends the COMMIT of the open (uncommitted) part. asksTime means that Commit first asks the server for the
+	// part's transaction time (SetAskedTime).
 	Commit(asksTime bool) (feature.NestedResult, error)
 	// CommitSkipped reports whether the server has skipped the COMMIT, so that the part is still open.
 	CommitSkipped() bool
-	// Begin sends the BEGIN of the next part. optedOut means that the client wants no replay of the block, and t is the
-	// block's time, or nil. If the backend of a session with a pin is gone, Begin does nothing.
+	// Begin sends the BEGIN of the next part. optedOut means that the client wants no replay of the block. t is the
+	// block's transaction time, or nil. If the backend of a session with a pin is gone, Begin does nothing.
 	Begin(optedOut bool, t *txtime.Time) (feature.NestedResult, error)
 }
 
-// OpenPart is a session's state in the open part of a block.
+// OpenPart is a session's state in the part of a block that is not committed yet.
 type OpenPart struct {
 	// Savepoints are the names of the part's savepoints, oldest first. Empty are the last savepoints among them, after
 	// which no statement ran.
@@ -53,14 +53,14 @@ type OpenPart struct {
 	Options *rewrite.ClientOptions
 	// OptedOut means that the client wants no replay of its block.
 	OptedOut bool
-	// SeenTime is the transaction time that the client has got before, or nil. AskedTime is the part's time, if the server
-	// has returned it already.
+	// SeenTime is the transaction time that the client has already seen in the block, or nil. AskedTime is the part's
+	// transaction time, if the server has returned it already.
 	SeenTime  *txtime.Time
 	AskedTime txtime.Value
 }
 
-// Commit commits the open part of a block and begins the block again. An error is for the client, and its block has
-// failed, or the error ends the session.
+// Commit commits what a block has run since its last early commit, and begins the block again. An error is for the
+// client, whose block has then failed, or the error ends the session.
 func (x *Tx) Commit(r Runner) error {
 	lists, part := x.changing(r.PureReads()), r.OpenPart()
 	left, err := x.commitPart(r, &part)
@@ -116,8 +116,8 @@ func (x *Tx) RunOutside(r Runner, st *rewrite.Statement, sql string, run func() 
 	return false, r.Warn(committedWarning(&own), true)
 }
 
-// commitPart commits the open part of a block. If the result has an error, the part is not committed, or the outcome is
-// unknown (08007). After commitPart the next part is open, and empty.
+// commitPart commits what a block has run since its last early commit. If the result has an error, that part is not
+// committed, or the outcome is unknown (08007). After commitPart the next part is open, and empty.
 func (x *Tx) commitPart(r Runner, part *OpenPart) (feature.NestedResult, error) {
 	x.commits++
 	x.keepSavepoints(part.Savepoints)
@@ -148,8 +148,8 @@ func (x *Tx) begin(r Runner, uncommitted *wire.Error) error {
 	return err
 }
 
-// restoreSavepoints sets savepoints again at the beginning of a new part, and removes them from the savepoints of
-// committed parts. If a savepoint cannot be set, ROLLBACK TO that savepoint is refused later.
+// restoreSavepoints sets savepoints again at the beginning of a part of a block. It removes them from the savepoints
+// of committed parts. If a savepoint cannot be set, Sluice later refuses ROLLBACK TO that savepoint.
 func (x *Tx) restoreSavepoints(r Runner, names []string) error {
 	for _, name := range names {
 		set, err := r.RunSilently("SAVEPOINT "+parse.QuoteIdent(name), silent.ExpectInBlock("SAVEPOINT"))

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the savepoints of a block that is committed in parts.
+// This file has the savepoints of a block that Sluice commits in parts (several transactions).
 //
 // A savepoint ends with its part, since a commit cannot be undone. RELEASE of such a savepoint succeeds, and releases
 // all later savepoints, as in PostgreSQL. ROLLBACK TO is refused.

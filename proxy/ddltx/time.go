@@ -14,8 +14,8 @@ import (
 // part's COMMIT, and again in a replay of the part. Functions, views and defaults of added columns read the time of
 // their own part. A multi-statement query outside a block has the time at which its first group begins.
 
-// prepareTime prepares for the COMMIT of the open part. seen is the transaction time that the client has got before, or
-// nil. asked is the open part's time, if the server has returned it already. prepareTime reports whether the block has
+// prepareTime prepares for the COMMIT of the uncommitted part. seen is the transaction time that the client has got
+// before, or nil. asked is the part's time, if the server has returned it. prepareTime reports whether the block has
 // a time. Otherwise, if the part has read the clock, the session must ask the server (SetAskedTime, fixTime).
 func (x *Tx) prepareTime(seen *txtime.Time, asked txtime.Value) (known bool) {
 	if seen != nil {
@@ -25,12 +25,12 @@ func (x *Tx) prepareTime(seen *txtime.Time, asked txtime.Value) (known bool) {
 	return x.timed != nil
 }
 
-// SetAskedTime records the server's answer with the open part's time. A replay of the part records the zero Value
-// first, because the replay has another time.
+// SetAskedTime records the uncommitted part's transaction time, as the server has returned it. A replay of the part
+// records the zero Value first, because the replay has another time.
 func (x *Tx) SetAskedTime(v txtime.Value) { x.asked = v }
 
-// fixTime gives later parts the time that the server has returned for the open part. If the server has returned none,
-// the time is unknown, and later parts that read the clock are refused.
+// fixTime gives later parts of a block the time that the server has returned for the uncommitted part. If the server
+// has returned none, the time is unknown, and Sluice refuses later parts that read the clock.
 func (x *Tx) fixTime() { x.timed = &txtime.Time{Instant: x.asked, Committed: true} }
 
 // timeQuery selects the transaction's time in microseconds since 2000, as in PostgreSQL's binary format.

@@ -51,7 +51,7 @@ func (x *Tx) Policy() rewrite.DDLInTransactions {
 	return x.policy
 }
 
-// CommitCount returns how many parts were committed, or may have been. x may be nil.
+// CommitCount returns how many parts of the block Sluice has committed early, or may have committed. x may be nil.
 func (x *Tx) CommitCount() (n int) {
 	if x != nil {
 		n = x.commits
@@ -59,7 +59,7 @@ func (x *Tx) CommitCount() (n int) {
 	return n
 }
 
-// Reset resets the state of a block, when no block is open.
+// Reset clears the state of a block, but not the policy. No block may be open.
 func (x *Tx) Reset() { *x = Tx{policy: x.policy} }
 
 // EndBlock forgets the committed parts at the end of the client's block. The COMMIT between two parts does not end the
@@ -93,7 +93,7 @@ func (x *Tx) Options() *options.BlockOptions {
 	return &x.options
 }
 
-// Mark is a copy of the state of a block's uncommitted part, at a savepoint.
+// Mark is a copy of the state of a block's uncommitted part, made at a savepoint.
 type Mark struct {
 	options        options.BlockOptions
 	openDemand     rewrite.TxDemand

@@ -1,5 +1,5 @@
-// Package feature is the interface between a session of package proxy and features. A feature is a package that does
-// statements which the server lacks.
+// Package feature is the interface between a session of package proxy and features. A feature is a package that
+// performs statements which the server lacks.
 //
 // A feature answers the client, reads the client's frames, and sends the server statements of Sluice's own. A feature
 // sees a session as a Session, and imports nothing above this package. Package proxy implements Session, and names each

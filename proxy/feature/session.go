@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Session is what a feature sees of a session, in the turn in which the feature does a statement of the client.
+// Session is what a feature sees of a session, in the turn in which the feature performs a statement of the client.
 type Session interface {
 	State
 	Client
@@ -34,8 +34,8 @@ type State interface {
 	Setting(name string) string
 	// Reading returns how the server's reading of a text differs from plain UTF8, or 0 if it does not differ.
 	Reading() rewrite.ReadingMode
-	// Names returns what the names of relations mean to the client, or nil if no column is mapped. The error is for the
-	// client, or ends the session.
+	// Names returns what the names of relations mean to the client, or nil if no column is mapped (bytea stored as
+	// text). The error is for the client, or ends the session.
 	Names() (*schema.NameResolver, error)
 }
 
@@ -70,9 +70,9 @@ type Client interface {
 	ChargeMemory(bytes int) error
 }
 
-// Server is the part of a Session for the server, which gets nested turns. A nested turn is a turn within the client's
-// turn, and the client's turn has sent the server nothing. Each nested turn is planned, logged and run again like a
-// turn of the client. The errors of the methods end the session.
+// Server is the part of a Session for the server, which gets nested turns. A nested turn is a turn within the
+// client's turn, while the client's turn has sent the server nothing. Sluice plans, logs and replays each nested turn
+// like a turn of the client. The errors of the methods end the session.
 type Server interface {
 	// RunNested runs sql as a simple Query in a nested turn.
 	RunNested(sql string, how NestedOptions) (NestedResult, error)
@@ -106,9 +106,9 @@ type NestedOptions struct {
 	OptsOut bool
 }
 
-// NestedResult is the result of a nested turn.
+// NestedResult is the result of a nested turn (RunNested, RunTxCommand).
 type NestedResult struct {
-	// Failed means that the statement failed. The client was sent the error, unless NestedOptions.Want was set.
+	// Failed means that the statement failed. The client has got the error, unless NestedOptions.Want was set.
 	Failed bool
 	// Err is the error of the statement, or nil if its answer is the expected one.
 	Err *wire.Error
@@ -130,10 +130,10 @@ func (r *NestedResult) Cause() error {
 	return nil
 }
 
-// Deferred is the rest of a statement of the extended protocol, which is done when the Sync shows that the request has
-// no other statement.
+// Deferred is the rest of a statement of the extended protocol. The session performs it when the Sync shows that the
+// request has no other statement.
 type Deferred interface {
-	// Finish does the rest of the statement and queues the answer. The error is for the client, or ends the session.
+	// Finish performs the rest of the statement and queues the answer. The error is for the client, or ends the session.
 	Finish() error
 	// NotAlone returns the error for the client if another frame comes before the Sync, and Finish is not called.
 	NotAlone() *wire.Error

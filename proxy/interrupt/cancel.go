@@ -25,8 +25,7 @@ const (
 )
 
 // HandleCancelRequest handles a cancel request of the session's client, on the goroutine of the cancel's connection,
-// and returns the outcome. It does not hold the lock while it asks the server, which takes a connection and a round
-// trip.
+// and returns the outcome. It does not hold w.mu while it asks the server, which takes a connection and a round trip.
 func (w *Waits) HandleCancelRequest(ctx context.Context, p Policy) (outcome string) {
 	w.mu.Lock()
 	if w.tick.Load()&1 == 0 {

@@ -141,8 +141,8 @@ func (w *Waits) AcquireInLine(r *reservoir.Reservoir, timeouts Timeouts) (*reser
 	return conn, err
 }
 
-// publishPlace publishes the session's place in the queue for a backend. An earlier cancel or cut ends the wait, since
-// Cut stores its reason before it looks for a place.
+// publishPlace lets other goroutines see the session's place in the queue for a backend. An earlier cancel or cut
+// ends the wait, since Cut stores its reason before it looks for a place.
 func (w *Waits) publishPlace(place *reservoir.WaitPlace) {
 	w.checkMu.Lock()
 	defer w.checkMu.Unlock()
@@ -167,8 +167,8 @@ func (w *Waits) withdrawPlace() {
 }
 
 // CheckInLine checks the client of a session that has waited long in the queue for a backend. check returns why the
-// client no longer waits, or nil. The sweeper starts CheckInLine on a separate goroutine, because check may write to
-// the client. At most one check runs at a time, and the session only waits meanwhile.
+// client no longer waits, or nil. The sweeper of waiting sessions calls CheckInLine on a separate goroutine, because
+// check may write to the client. At most one check runs at a time, and the session only waits meanwhile.
 func (w *Waits) CheckInLine(check func() error) {
 	if !w.checkMu.TryLock() {
 		return
@@ -186,7 +186,7 @@ func (w *Waits) CheckInLine(check func() error) {
 }
 
 // Exchange calls ask for a round trip of Sluice's own in a turn. A cancel ends the read of the answer from c. If the
-// error of ask ends the turn, Exchange clears its cause.
+// error of ask ends the turn, Exchange clears the cancel or timeout that the error reports.
 func (w *Waits) Exchange(c *reservoir.Conn, ask func() error) error {
 	w.setStop(func(error) { c.Net.SetReadDeadline(wakeNow) })
 	err := ask()

@@ -29,7 +29,7 @@ func EndsTurn(err error) bool { return err == ErrCanceled || err == ErrTimedOut 
 //
 // mu guards the fields below it. checkMu is taken before mu.
 type Waits struct {
-	// tick is odd while the turn can be cancelled. Each cancellable part has another value.
+	// tick is odd while the turn can be cancelled. Each cancellable part of a turn has a different value.
 	tick  atomic.Uint64
 	clock *Clock // of the running turn; nil between turns
 	// checkMu is held while another goroutine checks the client of a session in the queue for a backend.
@@ -87,7 +87,7 @@ func (w *Waits) Abandon() {
 }
 
 // Suspend makes a turn not cancellable while the turn waits for its client and has no answer pending. Suspend clears
-// earlier cancels, and new ones are dropped. When the client continues, the caller calls resume.
+// earlier cancels, and until the caller calls resume, Sluice drops new ones.
 func (w *Waits) Suspend() (resume func()) {
 	if w.tick.Load()&1 == 0 {
 		return func() {}
@@ -104,7 +104,7 @@ func (w *Waits) Suspend() (resume func()) {
 	return w.resume
 }
 
-// Tick returns a number that is odd while the turn can be cancelled. Each cancellable part has another number.
+// Tick returns a number that is odd while the turn can be cancelled. Each cancellable part of a turn has another one.
 func (w *Waits) Tick() uint64 { return w.tick.Load() }
 
 // Attach makes c the session's backend. From then on cancel requests reach c. asked reports whether the turn was
@@ -277,7 +277,7 @@ func (w *Waits) Cut() {
 // IsCut reports whether Cut was called.
 func (w *Waits) IsCut() bool { return w.cut.Load() }
 
-// CheckCut returns ErrCut after Cut, when Sluice gives up even a running round trip, and otherwise nil.
+// CheckCut returns ErrCut once Cut was called, and nil before. Cut makes a session give up even a running round trip.
 func (w *Waits) CheckCut() error {
 	if w.cut.Load() {
 		return ErrCut

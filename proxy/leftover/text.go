@@ -30,8 +30,8 @@ var statefulWords = map[string]bool{
 	"dblink_connect": true, "dblink_connect_u": true,
 }
 
-// harmlessTags are the starts of the tags of statements that leave no state unless the text has a word of
-// statefulWords.
+// harmlessTags are the starts of command tags. Statements with these tags leave no state on a backend, unless the
+// text has a word of statefulWords.
 var harmlessTags = []string{"INSERT ", "UPDATE ", "DELETE ", "MERGE ", "SELECT ", "COPY ", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK",
 	"CREATE TABLE", "CREATE INDEX", "ALTER TABLE", "DROP TABLE", "COMMENT", "TRUNCATE TABLE"}
 
@@ -64,7 +64,7 @@ func (x *Scanner) endWord() {
 	x.n = 0
 }
 
-// RecordTag records the tag of a statement of the text that has finished.
+// RecordTag records the command tag of a finished statement of the text.
 func (x *Scanner) RecordTag(tag []byte) {
 	x.tags++
 	for _, h := range harmlessTags {

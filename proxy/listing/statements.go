@@ -26,7 +26,7 @@ type Statements struct {
 	more  int
 }
 
-// statement is one statement of a list. looksRead says that the statement looks like a read.
+// statement is one statement of a list of Statements. looksRead says that the statement looks like a read.
 type statement struct {
 	text      string
 	looksRead bool

@@ -107,7 +107,7 @@ func (w *Attempt) tryOnce(ctx context.Context, pace *advisory.PollPacer) (h advi
 	return h, ok, lockPause, err
 }
 
-// isUnanswered reports whether an error is not an answer of the server, so that the statement may be sent again.
+// isUnanswered reports whether err is not an answer of the server, so that Sluice may send the statement again.
 func isUnanswered(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	_, told := errors.AsType[*wire.Error](err)

@@ -60,7 +60,7 @@ func (t *Table) NewHeld() *Held {
 // IsLost reports whether another session has taken over one of the locks.
 func (l *Held) IsLost() bool { return l.lost.Load() }
 
-// CopyHolders returns a copy of the rows of the session's locks, and the lease for the next renewal.
+// CopyHolders returns a copy of the rows of the session's locks, and in promise the lease for the next renewal.
 func (l *Held) CopyHolders() (held []advisory.LockHolder, promise time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *Held) Add(h advisory.LockHolder) {
 }
 
 // Remove removes the rows of the locks whose names gone accepts, and returns the rows. Remove does not change the
-// table. Without a row the renewing goroutine ends. Only the session's goroutine may call Remove.
+// table. If no row is left, the goroutine that renews the locks ends. Only the session's goroutine may call Remove.
 func (l *Held) Remove(gone func(name string) bool) (dropped []advisory.LockHolder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Held) renewAll(ctx context.Context) error {
 
 // renewAllLocked does the work of renewAll. The caller holds renewMu. One statement renews at most advisory.Batch
 // locks. If a renewal changes too few rows, the rows are read. An earlier renewal may have changed them, or another
-// session may have a lock.
+// session may have taken a lock.
 func (l *Held) renewAllLocked(ctx context.Context) (err error) {
 	held, promise := l.CopyHolders()
 	var errs []error

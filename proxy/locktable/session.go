@@ -35,8 +35,8 @@ func (l *Held) HasDDL() bool {
 	return ddl
 }
 
-// TakeAgain takes a lock that the session has, without the table, and reports success. A lock that is about to be
-// released at the transaction's end is the session's still. A nil Held has no lock.
+// TakeAgain takes, without a query of the table, a lock that the session has already, and reports success. A lock
+// that is to be released at the transaction's end is still the session's. A nil Held has no lock.
 func (l *Held) TakeAgain(name string) bool {
 	switch {
 	case l == nil:
@@ -51,17 +51,17 @@ func (l *Held) TakeAgain(name string) bool {
 	return false
 }
 
-// AddTaken adds a lock that was taken in the table, by its row.
+// AddTaken adds the lock of row h, which the session has just taken in the table of locks.
 func (l *Held) AddTaken(h advisory.LockHolder) {
 	l.times[h.Name] = 1
 	l.Add(h)
 }
 
-// IsTakenOnce reports whether the session has taken a lock once, and not released it.
+// IsTakenOnce reports whether the session has taken a lock exactly once more than it has released it.
 func (l *Held) IsTakenOnce(name string) bool { return l.times[name] == 1 }
 
-// Unlock undoes one taking of a lock. ok is false if the session does not hold the lock. The caller deletes the rows
-// in over. A nil Held has no lock.
+// Unlock undoes one taking of a lock. ok is false if the session does not hold the lock. over has the rows that the
+// caller must delete. A nil Held has no lock.
 func (l *Held) Unlock(name string) (over []advisory.LockHolder, ok bool) {
 	if l == nil || l.times[name] == 0 {
 		return nil, false
@@ -73,7 +73,7 @@ func (l *Held) Unlock(name string) (over []advisory.LockHolder, ok bool) {
 	return l.releaseOrDefer([]string{name}), true
 }
 
-// UnlockAll undoes all takings of all locks. The caller deletes the rows in over. A nil Held has no locks.
+// UnlockAll undoes all takings of all locks. over has the rows that the caller must delete. A nil Held has no locks.
 func (l *Held) UnlockAll() (over []advisory.LockHolder) {
 	if !l.HoldsAny() {
 		return nil
@@ -113,8 +113,8 @@ func (l *Held) EndTransaction() (over []advisory.LockHolder) {
 	return l.endDDLAndTakeReleases()
 }
 
-// Close drops all locks at the session's end, after its backend was given up. The caller deletes the rows in over.
-// After DDL whose end is unknown there are none, since the leases must end first. A nil Held has none.
+// Close drops all locks at the session's end, after its backend was given up. over has the rows that the caller must
+// delete. After DDL whose end is unknown over is empty, since the leases must end first. A nil Held has no locks.
 func (l *Held) Close() (over []advisory.LockHolder) {
 	if l == nil {
 		return nil

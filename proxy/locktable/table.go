@@ -110,8 +110,8 @@ func New(database Database, terms advisory.LeaseTerms, clock func() time.Duratio
 func (t *Table) Held() int { return int(t.held.Load()) }
 
 // observeRow records the row of a lock as seen at the time asked. observeRow returns the next step for a session that
-// wants the lock, and how long the row must remain unchanged before. All sessions of the process share the
-// observations.
+// wants the lock. It also returns how long the row must remain unchanged before the session may take the lock. All
+// sessions of the process share the observations.
 func (t *Table) observeRow(name string, row *advisory.LockRow, asked time.Duration) (advisory.NextStep, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +207,7 @@ func errNoLockTable(why *RefusedError) *wire.Error {
 }
 
 // takeRow takes a lock whose row is still the same as seen. ok is false if another session was faster. The lease
-// counts from before the statement is sent, so that no observer sees the lease end later than the holder.
+// counts from before the statement is sent, so that no observer sees the lease end earlier than the holder.
 func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow, owner string) (h advisory.LockHolder, ok bool, err error) {
 	sql, made := advisory.TakeSQL(name, seen, owner, t.Terms.LeaseLength(false))
 	sent := t.clock()
@@ -221,7 +221,7 @@ func (t *Table) takeRow(ctx context.Context, name string, seen *advisory.LockRow
 	return advisory.LockHolder{Name: name, Row: made, Confirmed: sent}, tag == advisory.TakeTag, nil
 }
 
-// Release deletes the rows of released locks, within timeout. If later is set, a goroutine does so.
+// Release deletes the rows in over, of released locks, within timeout. If later is set, a goroutine does so.
 func (t *Table) Release(over []advisory.LockHolder, timeout time.Duration, later bool) {
 	if len(over) == 0 {
 		return

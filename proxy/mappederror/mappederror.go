@@ -16,8 +16,8 @@ import (
 // HintHexCast is the hint for a cluster without encode and decode, which by default convert bytea stored as text.
 const HintHexCast = "The server has no encode() and decode(), with which mapped columns are converted: set rewrite.bytea: hex-cast. sluice doctor tells what a cluster has."
 
-// HintNoBytea is the hint if the client gave a mapped column a value of another type than bytea. The server's error is
-// about encode(), which the client did not call.
+// HintNoBytea is the hint if the client gave a mapped column (bytea stored as text) a value of another type than
+// bytea. The server's error is about encode(), which the client did not call.
 const HintNoBytea = "A column of type bytea that is stored as hexadecimal digits (rewrite.bytea) meets a value of another type: cast the value to bytea."
 
 // ConversionHint returns the hint for a missing function with which Sluice converts bytea stored as text, or "".

@@ -68,7 +68,7 @@ func IsNotRead(err error) bool {
 	return ok && e.Message == notReadMessage
 }
 
-// ErrBehindDDL refuses a text behind DDL of its own transaction, if the schema cannot be read between the two.
+// ErrBehindDDL refuses a text after DDL of its own transaction, if the schema cannot be read between the two.
 var ErrBehindDDL = &wire.Error{Code: retry.StateUnsupported, Message: "the statement follows a schema change of its own transaction that it may depend on",
 	Detail: "The change may concern columns that are stored as text (rewrite.bytea), and Sluice cannot read the schema in front of the statement.",
 	Hint:   "Send the schema change in a transaction of its own."}

@@ -46,7 +46,7 @@ type Server interface {
 	CountLoad(cause string)
 }
 
-// Use is what a process does with mapped columns (bytea keys stored as text). The zero value means nothing.
+// Use says what a process does with mapped columns (bytea keys stored as text). The zero value means nothing.
 type Use struct {
 	// Maps means that the process maps columns. Refuses means that it maps none, and refuses statements that name a
 	// table with mapped columns.
@@ -64,7 +64,7 @@ type Keeper struct {
 	base    atomic.Pointer[schemaBase]
 	// sawNameError is set after a server's error about an unknown relation or column, until the schema is read again.
 	sawNameError atomic.Bool
-	// pendingLoads is the number of readings whose queries run, or whose success the waiting sessions have not seen.
+	// pendingLoads is the number of schema readings whose queries run, or whose success waiting sessions have not seen.
 	pendingLoads atomic.Int32
 
 	mu         sync.Mutex
@@ -129,9 +129,9 @@ func (k *Keeper) Cause(epoch uint64) string {
 	return ""
 }
 
-// CauseOnBackend returns the reason for reading the schema before a query goes to a backend whose catalog was current
-// at the given time. If that backend may know a newer schema, the cause is metrics.LoadBackend, and the reading may
-// begin at once.
+// CauseOnBackend returns the reason for reading the schema before a query goes to a backend. The backend's catalog
+// was current at the time currentAt. If the backend may know a newer schema, the reason is metrics.LoadBackend, and
+// the reading may begin at once.
 func (k *Keeper) CauseOnBackend(epoch uint64, currentAt time.Time) string {
 	cause := k.Cause(epoch)
 	if (cause == "" || cause == metrics.LoadError) && k.current.Load().MayBeOlderThan(currentAt) {
@@ -140,9 +140,9 @@ func (k *Keeper) CauseOnBackend(epoch uint64, currentAt time.Time) string {
 	return cause
 }
 
-// replaceSnapshot calls ask and replaces the schema snapshot. An unchanged schema is the same object as before, so that
-// plans made by it remain valid. After a change that the process had not noticed, a new epoch of the catalog drops all
-// that the process has learned about queries.
+// replaceSnapshot reads the schema by ask and replaces the schema snapshot. An unchanged schema is the same object as
+// before, so that plans made by it remain valid. After a change that the process had not noticed, a new epoch of the
+// catalog begins. It drops all that the process has learned about queries.
 func (k *Keeper) replaceSnapshot(cause string, ask func() (reading, error)) error {
 	k.sawNameError.Store(false)
 	epoch := k.server.Epoch()

@@ -27,7 +27,7 @@ type Load struct {
 // Done returns a channel that is closed when the reading has ended.
 func (l *Load) Done() <-chan struct{} { return l.done }
 
-// Err returns why the reading failed, or nil. It must not be called before the reading has ended.
+// Err returns why the reading failed, or nil. The caller must not call Err before the reading has ended.
 func (l *Load) Err() error { return l.err }
 
 // wasAbandoned reports whether a reading ended with its session or backend, so that another session must read.
@@ -40,9 +40,9 @@ func (l *Load) wasAbandoned() bool {
 	}
 }
 
-// Start starts a reading on a backend of no session. mine is false if another caller has started a reading, which l
-// is in that case. If a reading for the same cause has just ended, l is nil, and the caller uses the Keeper's
-// snapshot.
+// Start starts a reading of the schema on a backend of no session, and returns it as l. If another caller's reading
+// is running, l is that reading, and mine is false. If a reading for the same cause has just ended, l is nil, and the
+// caller uses the Keeper's snapshot.
 func (k *Keeper) Start(cause string) (l *Load, mine bool) {
 	l, mine, rest := k.begin(cause)
 	if mine {
@@ -68,7 +68,7 @@ func (k *Keeper) readBorrowed() (read reading, err error) {
 	return read, err
 }
 
-// begin begins a reading that finish ends. It returns l and mine as Start does, and the pause before it.
+// begin begins a reading, which finish ends. It returns l and mine as Start does, and rest, the pause before reading.
 func (k *Keeper) begin(cause string) (l *Load, mine bool, rest time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -172,7 +172,7 @@ func (k *Keeper) wakeWaiters(l *Load) {
 // is true until the reading's waiters are woken.
 func (k *Keeper) IsQuerying() bool { return k.pendingLoads.Load() > 0 }
 
-// MayLoadForNames reports whether the schema may be read again now because of an unknown name.
+// MayLoadForNames reports whether Sluice may read the schema again now because of an unknown name.
 func (k *Keeper) MayLoadForNames() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,7 +197,7 @@ func (k *Keeper) recordLoadEndLocked(cause string) {
 	}
 }
 
-// LastError returns the error of the last reading, or nil. NotRead makes an error for clients of it.
+// LastError returns the error of the last reading of the schema, or nil. NotRead makes the client's error of it.
 func (k *Keeper) LastError() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

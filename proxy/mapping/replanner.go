@@ -49,7 +49,7 @@ func (r *Replanner) Replan(sql []byte, names *schema.NameResolver, was *rewrite.
 // NewPlan returns the new plan for an old one, or nil if Replan has not changed the old plan.
 func (r *Replanner) NewPlan(was *rewrite.Plan) *rewrite.Plan { return r.plans[was] }
 
-// HasChanged reports whether a text has a new plan.
+// HasChanged reports whether Replan has made a new plan for any text.
 func (r *Replanner) HasChanged() bool { return r.plans != nil }
 
 // GiveUpIf records, if the condition is true, that a text cannot be sent by its new plan.

@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// noNames resolves no relation. NoNames returns it.
+// noNames is the result of NoNames: a NameResolver that resolves no relation.
 var noNames = schema.New(nil).ResolverForUnknownPath()
 
 // NoNames returns names that resolve no relation. With them, the plan of a query that names a relation has the field
 // Lacks set. All calls return the same NameResolver.
 func NoNames() *schema.NameResolver { return noNames }
 
-// IsSchemaIndependent reports whether a query has no names that depend on the schema, such as SET or BEGIN. Clients
+// IsSchemaIndependent reports whether a query, such as SET or BEGIN, has no names that depend on the schema. Clients
 // send such queries first, when perhaps no backend is available to read the schema.
 func IsSchemaIndependent(plan *rewrite.Plan) bool {
 	return plan.Kind != rewrite.Unknown && !plan.AnyStatement(func(st *rewrite.Statement) bool {

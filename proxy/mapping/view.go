@@ -7,8 +7,8 @@ import (
 )
 
 // View resolves the relation names of one session (schema.NameResolver), by a snapshot of the schema and the
-// session's search path. If Sluice does not know the path, it refuses names that may mean a mapped table of any
-// schema. One goroutine owns a View. The zero value has no names.
+// session's search path. If the path is unknown, Sluice refuses names that may mean a mapped table of any schema.
+// (Mapped tables have bytea stored as text.) One goroutine owns a View. The zero value has no names.
 //
 // The names of a View are valid for one schema and one set of settings. The View compares both by pointer, so that most
 // queries cost two comparisons.
@@ -82,5 +82,5 @@ func (v *View) RecordPin(why rewrite.PinReason, pinned bool) {
 // forgets that at the end of the transaction.
 func (v *View) RecordPathDoubt() { v.pathMayHaveChanged = true }
 
-// ForgetPathDoubt records the end of the transaction.
+// ForgetPathDoubt records the end of the transaction, which ends the doubt of RecordPathDoubt about the search path.
 func (v *View) ForgetPathDoubt() { v.pathMayHaveChanged = false }

@@ -38,11 +38,11 @@ func errNotAtStartup(name, value string) error {
 	return nil
 }
 
-// serverSpeltSettings lists settings that errors name in the server's spelling, as errors with a DETAIL do.
+// serverSpeltSettings lists settings that errors spell like the server. Errors with a DETAIL spell all settings so.
 var serverSpeltSettings = map[string]bool{"client_encoding": true, "default_tablespace": true, "default_text_search_config": true,
 	"default_table_access_method": true, "timezone_abbreviations": true, "lc_messages": true, "lc_monetary": true, "lc_numeric": true, "lc_time": true}
 
-// WithClientSpelling returns a startup's error with the parameter's name as the client has spelt it (spelt).
+// WithClientSpelling returns a startup's error with the parameter's name as the client spelt it, by the map spelt.
 func WithClientSpelling(refusal error, spelt map[string]string) error {
 	var told *wire.Error
 	if !errors.As(refusal, &told) {
@@ -60,8 +60,8 @@ func WithClientSpelling(refusal error, spelt map[string]string) error {
 	return &e
 }
 
-// RefusalLabel returns the metric's name for a refused startup. err comes from package startup, or refused a session.
-// Too many clients and too few backends share SQLSTATE 53300, so that the prefix of the message distinguishes them.
+// RefusalLabel returns the metric's name for a refused startup. err is from package startup, or refused a session.
+// Too many clients and too few backends share SQLSTATE 53300, so the prefix of the message distinguishes them.
 func RefusalLabel(err error) string {
 	var clientErr *wire.Error
 	var network net.Error

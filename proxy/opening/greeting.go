@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// greetingLimit is the number of stored greetings at which all of them are dropped.
+// greetingLimit is the number of stored greetings at which Greetings drops all of them.
 const greetingLimit = 64
 
-// Greeting is the ParameterStatus frames that a client gets after its startup.
+// Greeting has the ParameterStatus frames that a client gets after its startup.
 type Greeting struct {
 	Frames []byte // never changed
 	// Parameters has the server's parameters that are in Frames. Settings that Sluice stores (application_name) are only in
@@ -31,7 +31,7 @@ type greetingKey struct {
 	startup *settings.Values
 }
 
-// Find returns the stored greeting, or makes and stores it.
+// Find returns the greeting for these server parameters and startup settings. If it is not stored, Find makes it.
 func (g *Greetings) Find(shared *serversettings.Shared, params *settings.Reports, startup *settings.Values) *Greeting {
 	of := greetingKey{params, startup}
 	g.mu.Lock()

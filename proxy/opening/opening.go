@@ -27,9 +27,9 @@ type Reader struct {
 	Treat          settings.Treatments
 	// Normal returns the normal form of a value of a setting of Sluice, or an error for the client.
 	Normal func(name, value string) (string, *wire.Error)
-	// Plan returns the only statement of a text.
+	// Plan plans a text and returns the text's only statement.
 	Plan func(sql string) *rewrite.Statement
-	// CountRefusal counts a setting that Sluice refuses, and that a server would take.
+	// CountRefusal counts a setting that Sluice refuses, and that a server would accept.
 	CountRefusal func()
 	// Greetings stores the frames that answer startup packets.
 	Greetings Greetings
@@ -60,7 +60,7 @@ func (s *Settings) Values() *settings.Values {
 // user, and the startup's transaction ends with the startup.
 var checkedOnly = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// CheckedOnly returns the names of settings that a server checks alone, in a transaction that it then rolls back.
+// CheckedOnly returns the sorted names of startup settings that a server only checks, in a transaction rolled back.
 func CheckedOnly() []string { return slices.Sorted(maps.Keys(checkedOnly)) }
 
 // Read returns the settings of a startup packet. An error goes to the client, and refuses the startup.

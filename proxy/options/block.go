@@ -12,7 +12,7 @@ type BlockOptions struct {
 	values *rewrite.ClientOptions // replaced, never changed
 }
 
-// Keep records the client's options now, which are nil for none, before an early commit.
+// Keep records, before an early commit, the client's options in the parameter now, which is nil for none.
 func (b *BlockOptions) Keep(now *rewrite.ClientOptions) { b.values = now }
 
 // Values returns the options of the block, or nil if there are none. The pointer changes with the values. b may be nil.

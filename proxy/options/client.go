@@ -64,7 +64,7 @@ func (c *Client) plannerFor(now *rewrite.ClientOptions) *rewrite.Planner {
 	return c.user.rules.planner.ForOptions(c.withUser(now))
 }
 
-// withUser returns the options now, or those of the user for keys that now does not set. now may be nil.
+// withUser returns the options now, with the user's options for keys that now does not set. now may be nil.
 func (c *Client) withUser(now *rewrite.ClientOptions) rewrite.ClientOptions {
 	if now == nil {
 		return c.user.values
@@ -106,9 +106,9 @@ func (c *Client) Check(change *rewrite.SettingChange, at *State) (value string, 
 	return text, nil
 }
 
-// Set carries out SET, SET LOCAL, RESET or SET TO DEFAULT of a setting of Sluice, by which the next query is planned.
-// set is what the client has chosen, or nil after a RESET. After an error, which is for the client, nothing has
-// changed.
+// Set carries out SET, SET LOCAL, RESET or SET TO DEFAULT of a setting of Sluice. The setting decides how Sluice
+// plans the next query. set is what the client has chosen, or nil after a RESET. After an error, which is for the
+// client, nothing has changed.
 func (c *Client) Set(change *rewrite.SettingChange, at *State) (set *Choice, err error) {
 	value, bad := c.Check(change, at)
 	if bad != nil {

@@ -21,7 +21,7 @@ type Rules struct {
 	others  *userOptions // of users without configured options
 }
 
-// userOptions are the configured options of a user.
+// userOptions are the options that the configuration gives to a user.
 type userOptions struct {
 	rules  *Rules
 	values rewrite.ClientOptions

@@ -24,8 +24,8 @@ type Runner interface {
 	GiveBlockToClient(begin *rewrite.Statement) error
 	// Warn sends the client a warning.
 	Warn(warning *wire.Error) error
-	// TransactionEnded is called after a client's COMMIT or ROLLBACK. The next piece belongs to a new transaction, which
-	// starts with the current settings.
+	// TransactionEnded is the method that a Script calls after a client's COMMIT or ROLLBACK. The next piece belongs to
+	// a new transaction, which starts with the current settings.
 	TransactionEnded()
 }
 

@@ -64,8 +64,8 @@ func Concern(plan *rewrite.Plan) bool {
 	return len(plan.Statements) > 1 && plan.AnyStatement(namesOptions)
 }
 
-// Cut returns the Script of a multi-statement query that sets options, or nil for any other query. The error is for the
-// client, and refuses the query before any statement has run.
+// Cut returns the Script of a multi-statement query that sets options, or nil for any other query. from says in which
+// state the session is. The error is for the client, and refuses the query before any statement has run.
 func (at *State) Cut(plan *rewrite.Plan, sql []byte, from Place) (*Script, *wire.Error) {
 	if n, ends := countLeading(plan); n > 0 && (!ends || from.InBlock) && !from.Busy {
 		return at.cutLeading(plan, sql, n, from.InBlock), nil
@@ -112,7 +112,7 @@ func (at *State) changes(st *rewrite.Statement) bool {
 	})
 }
 
-// equal reports whether two clients' options have equal values. nil is the configuration's.
+// equal reports whether two clients' options have equal values. nil means the configuration's options.
 func equal(a, b *rewrite.ClientOptions) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // countLeading returns how many options (SETs of sluice.*) a multi-statement query begins with. If a later statement is

@@ -55,7 +55,7 @@ type txStep struct {
 	alone bool
 }
 
-// stepOfPlan returns the step for statement i of plan. A plan without statements is one step.
+// stepOfPlan returns the txStep of statement i of plan. A plan without statements has one txStep.
 func stepOfPlan(plan *rewrite.Plan, i int) txStep {
 	if i >= len(plan.Statements) {
 		return txStep{kind: plan.Kind, tx: &noTx, snapshot: plan.Kind != rewrite.Empty}
@@ -64,10 +64,10 @@ func stepOfPlan(plan *rewrite.Plan, i int) txStep {
 	return txStep{kind: st.Kind, tx: &st.Tx, snapshot: block.NeedsSnapshot(st)}
 }
 
-// noTx is the transaction command of a statement that is no transaction command.
+// noTx is the value of txStep.tx for a statement that is no transaction command.
 var noTx rewrite.TxControl
 
-// FromBlock returns the Outcome of a turn that has sent nothing, in a session with this block.
+// FromBlock returns the Outcome of a turn that has sent nothing, in a session whose block is at.
 func FromBlock(at block.Block) (o Outcome) {
 	o.ResetTo(at)
 	return o
@@ -81,8 +81,8 @@ func (o *Outcome) ResetTo(at block.Block) {
 	o.seen.at = o.sent.at
 }
 
-// RecordBegin records that Sluice has sent a BEGIN with the command tx before the client's frames. The client has an
-// answer by which it is in a block, whatever happens to the BEGIN.
+// RecordBegin records that Sluice has sent a BEGIN with the command tx before the client's frames. Sluice has already
+// answered the client that it is in a block, whatever happens to the BEGIN.
 func (o *Outcome) RecordBegin(tx *rewrite.TxControl) {
 	if !o.sent.at.IsOpen() {
 		o.sent.at.RecordCommand(tx, false)
@@ -183,7 +183,7 @@ func (o *Outcome) RecordFailure(atEnd bool) {
 // RecordCaughtUp records that everything that was sent is answered, without a ReadyForQuery.
 func (o *Outcome) RecordCaughtUp() { o.seen = o.sent }
 
-// RecordReady records a ReadyForQuery with its status, which has precedence. Nothing is left to be answered.
+// RecordReady records a ReadyForQuery, whose status has precedence over o. Nothing is left to be answered.
 func (o *Outcome) RecordReady(status byte) {
 	o.seen.at.RecordReady(status)
 	o.seen.commits, o.seen.dirty, o.seen.eager = o.sent.commits, false, false
@@ -199,7 +199,7 @@ func (o *Outcome) SeenBlock() block.Block { return o.seen.at }
 // SentTxEnds returns the number of ends of transactions that the turn has sent.
 func (o *Outcome) SentTxEnds() uint32 { return o.sent.at.EndedTxCount() }
 
-// HasEnded reports whether the end of a transaction was answered in this turn.
+// HasEnded reports whether the server has answered the end of a transaction in this turn.
 func (o *Outcome) HasEnded() bool { return o.ended }
 
 // IsConcluded reports whether only the ReadyForQuery is missing in the answer to a simple Query.
@@ -235,7 +235,7 @@ func (o *Outcome) WouldLoseWork() bool {
 // IsRolledBack reports whether the last transaction was rolled back, according to the answers.
 func (o *Outcome) IsRolledBack() bool { return o.seen.last == block.RollsBack }
 
-// runStep advances the position by one statement. Outside a block, DDL and statements that may run alone may be
+// runStep advances the state p past one statement. Outside a block, DDL and statements that may run alone may be
 // committed before the other statements up to the Sync. In a block nothing is committed before the end.
 func (p *serverState) runStep(st txStep) {
 	p.last = block.GoesOn
@@ -269,7 +269,7 @@ func endsPrepared(v rewrite.TxVerb) bool {
 	return v == rewrite.CommitPrepared || v == rewrite.RollbackPrepared
 }
 
-// endGroup advances the position by a Sync, or by the end of a simple Query. Outside a block it commits.
+// endGroup advances the state p past a Sync, or past the end of a simple Query. Outside a block that end commits.
 func (p *serverState) endGroup() {
 	if p.at.IsOpen() {
 		return
@@ -293,8 +293,8 @@ func (p *serverState) correctByTag(tag []byte) block.TxEffect {
 	return p.last
 }
 
-// applyError advances the position by an error. A block fails, or ends if the failed statement was its end. Outside a
-// block all uncommitted changes are undone.
+// applyError advances the state p past an error. A block fails, or ends if the failed statement was its end. Outside
+// a block all uncommitted changes are undone.
 func (p *serverState) applyError(atEnd bool) {
 	p.at.RecordError(atEnd)
 	p.dirty, p.eager = false, false

@@ -7,24 +7,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Failure is a server's error for a text of the client.
+// Failure is the error with which the server answered an SQL text of the client.
 type Failure struct {
 	// Payload is the payload of the ErrorResponse.
 	Payload []byte
 	// IsSyntaxError means that the server reports a syntax error in a text that Sluice could not parse either.
 	IsSyntaxError bool
-	// Statement is the failed statement of the text, if no earlier statement of the text can leave state, or nil
-	// (FailedStatement).
+	// Statement is the result of FailedStatement: the statement that failed, if no earlier statement of its text can
+	// leave state. Otherwise it is nil.
 	Statement *rewrite.Statement
 	// IsDSQL means that the server is DSQL.
 	IsDSQL bool
 }
 
-// MayUnpin reports whether UnpinAfterError may remove the session's pin.
+// MayUnpin reports whether UnpinAfterError may remove the session's pin: the turn t has made it.
 func (p *State) MayUnpin(t *Turn) bool { return p.pinned && (t.fresh || t.unread) }
 
-// UnpinAfterError removes the pin if the error shows that the statement left nothing on the backend. In a block the
-// session still keeps the backend until the block ends.
+// UnpinAfterError removes the session's pin if the error e shows that the failed text left nothing on the backend. In
+// a block the session still retains the backend until the block ends.
 func (p *State) UnpinAfterError(t *Turn, e *Failure, pins *Counter) {
 	switch {
 	case !p.MayUnpin(t):
@@ -39,8 +39,8 @@ func (p *State) UnpinAfterError(t *Turn, e *Failure, pins *Counter) {
 	}
 }
 
-// FailedStatement returns statement n of a text, which has failed, if the text has a Pin and no earlier statement of
-// the text can leave state. Otherwise it returns nil. plan may be nil.
+// FailedStatement returns the failed statement, at index n of the text with the plan. It returns nil if plan is nil
+// or has no Pin, or if an earlier statement of the text can leave state.
 func FailedStatement(plan *rewrite.Plan, n int) *rewrite.Statement {
 	if plan == nil || plan.Pin == rewrite.NoPin || n >= len(plan.Statements) {
 		return nil
@@ -53,9 +53,9 @@ func FailedStatement(plan *rewrite.Plan, n int) *rewrite.Statement {
 	return &plan.Statements[n]
 }
 
-// showsNotRun reports whether an error shows that its statement did not run at all. DSQL refused the statement (0A000),
-// or the server found a wrong name or type at a position in the text. DO, CALL and LOAD are included, which may leave
-// state on the backend if they fail halfway.
+// showsNotRun reports whether the error e proves that its statement did not run at all: DSQL refused the statement
+// (0A000), or the server found a wrong name or type in the text. In either case even DO, CALL and LOAD, which may
+// fail halfway, have left no state on the backend.
 func (e *Failure) showsNotRun() bool {
 	code := string(retry.ErrorField(e.Payload, 'C'))
 	return e.IsDSQL && code == retry.StateUnsupported ||

@@ -1,9 +1,9 @@
 // Package pin has the rules for pinned sessions. A pinned session keeps its backend, because it may have left state
 // there that no other backend has: a prepared statement, a temporary table, a lock.
 //
-// A State belongs to a session, a Turn to a turn of its client, and a Tx to a transaction. A Counter bounds the pinned
-// sessions of a process. A session is pinned before the statement is sent that may leave state. If the statement leaves
-// nothing, the pin is removed at the end of the turn or at the statement's error.
+// A State belongs to a session, a Turn to a turn of its client, and a Tx to a transaction. A Counter bounds the
+// pinned sessions of a process. Package proxy pins a session before it sends a statement that may leave state. If the
+// statement leaves none, package proxy removes the pin at the end of the turn, or at the statement's error.
 //
 // The package sends nothing. Package proxy returns or drops backends, and runs transactions again.
 package pin
@@ -27,7 +27,7 @@ func NewCounter(limit int) *Counter { return &Counter{limit: int64(limit)} }
 // Pinned returns the number of pinned sessions.
 func (c *Counter) Pinned() int { return int(c.pinned.Load()) }
 
-// Reserve counts one more pinned session, or returns false if there are as many as the limit allows.
+// Reserve counts one more pinned session and returns true, or returns false if the limit is reached.
 func (c *Counter) Reserve() bool {
 	if c.pinned.Add(1) <= c.limit {
 		return true
@@ -36,26 +36,26 @@ func (c *Counter) Reserve() bool {
 	return false
 }
 
-// Release undoes a Reserve.
+// Release ends the count of one session that Reserve has counted.
 func (c *Counter) Release() { c.pinned.Add(-1) }
 
-// State says whether a session is pinned.
+// State says whether a session is pinned, so that it must retain its backend.
 type State struct {
 	pinned bool
-	// lost means that the pinned backend and its state are lost, or that no pin was allowed for state that is there. The
+	// lost means that the pinned backend and its state are lost, or that the limit allowed no pin for such state. The
 	// session ends after the turn.
 	lost bool
-	// found means that only a query to the backend has found the state.
+	// found means that the session is pinned for state that no statement showed: a query to the backend found it.
 	found bool
 }
 
-// Turn is the pin that the client's current turn has made. The zero Turn has made none.
+// Turn describes the pin that the client's current turn has made. The zero Turn is that of a turn without a pin.
 type Turn struct {
 	// only means that the turn's only statement pinned the session and leaves no state if it fails.
 	only bool
-	// fresh means that exactly one text pinned the session, in this turn.
+	// fresh means that this turn pinned the session, and that exactly one of its texts needed the pin.
 	fresh bool
-	// unread means that only unparsed text pinned the session, in this turn.
+	// unread means that this turn pinned the session, only for a text that Sluice could not parse.
 	unread bool
 	// left says what state the unparsed text may have left on the backend.
 	left leftover.Scanner
@@ -67,7 +67,7 @@ type Statement struct {
 	Plan *rewrite.Plan
 	// IsDSQL means that the server is DSQL, which refuses advisory locks.
 	IsDSQL bool
-	// EndsTurn means that the client sends nothing behind the text in its turn.
+	// EndsTurn means that the client sends nothing after the text in this turn.
 	EndsTurn bool
 }
 
@@ -76,8 +76,8 @@ type Statement struct {
 var leavesNothing = map[rewrite.PinReason]bool{rewrite.PinPrepare: true, rewrite.PinListen: true,
 	rewrite.PinHoldCursor: true, rewrite.PinTemp: true, rewrite.PinSetConfig: true, rewrite.PinRole: true}
 
-// isUndone reports whether the rollback of a failed turn removes all state that the statement leaves. A PREPARE remains
-// even if another statement of its Sync group fails, so that its pin must remain.
+// isUndone reports whether the rollback of a failed turn removes all state that the statement leaves. A PREPARE
+// remains even if another statement before the same Sync fails, so its pin must remain.
 func (st *Statement) isUndone() bool {
 	why := st.Plan.Pin
 	nothing := leavesNothing[why] || why == rewrite.PinAdvisory && st.IsDSQL
@@ -90,11 +90,11 @@ func (p *State) IsPinned() bool { return p.pinned }
 // IsLost reports whether the session ends after its turn, because its state is lost.
 func (p *State) IsLost() bool { return p.lost }
 
-// IsFound reports whether only a query to the backend has found the session's state.
+// IsFound reports whether the session is pinned for state that only a query to the backend has found.
 func (p *State) IsFound() bool { return p.found }
 
-// Pin pins the session for a text with a Pin, in a turn. added means that the session was not pinned before. ok is
-// false if the counter allows no more pins. In that case the text must not be sent.
+// Pin pins the session for the text st of the turn t, because the text's plan has a Pin. added is false if the
+// session was pinned already. ok is false if pins allows no more. In that case the caller must not send the text.
 func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
 	p.found = false
 	undone := st.isUndone()
@@ -110,13 +110,13 @@ func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
 	return true, true
 }
 
-// PinReserved pins the session, for which Counter.Reserve has counted a pin.
+// PinReserved pins the session, which Counter.Reserve has already counted.
 func (p *State) PinReserved() { p.pinned = true }
 
-// RecordFound records that only a query has found the state for which the session is pinned, if found is set.
+// RecordFound records whether the session is pinned for state that only a query to the backend has found.
 func (p *State) RecordFound(found bool) { p.found = found }
 
-// RecordLoss records that the session's state is lost, or that no other session may get the state. The pin remains.
+// RecordLoss records that the session's state is lost or must not reach another session. A pin remains.
 func (p *State) RecordLoss() { p.lost = true }
 
 // Lose records that a pinned session is about to lose its backend, and thus state. For a session that is not pinned
@@ -130,7 +130,7 @@ func (p *State) Lose(pins *Counter) bool {
 	return true
 }
 
-// Drop removes a pin, if any, whose backend the session gives up or whose state is gone.
+// Drop removes the session's pin, if any, because the session gives up its backend, or its state there is gone.
 func (p *State) Drop(pins *Counter) {
 	if p.pinned {
 		pins.Release()
@@ -138,14 +138,14 @@ func (p *State) Drop(pins *Counter) {
 	p.pinned, p.found = false, false
 }
 
-// EndSession ends the count of a pinned session. The session remains pinned for its last steps.
+// EndSession removes a pinned session from the count of pins. The session stays pinned while it ends.
 func (p *State) EndSession(pins *Counter) {
 	if p.pinned {
 		pins.Release()
 	}
 }
 
-// UnpinFailed removes the pin of a turn that has failed, if its statement has left nothing. It returns false otherwise.
+// UnpinFailed removes the pin of the failed turn t if its statement left no state, and reports whether it did so.
 func (p *State) UnpinFailed(t *Turn, pins *Counter) bool {
 	if t.only {
 		p.unpin(t, pins)
@@ -154,8 +154,8 @@ func (p *State) UnpinFailed(t *Turn, pins *Counter) bool {
 	return false
 }
 
-// UnpinUnparsed removes the pin of an unparsed text that ran, if words and command tags show that no state was left. It
-// returns false otherwise. Functions of the text may have changed settings of the backend.
+// UnpinUnparsed removes the pin of an unparsed text that ran if its words and command tags show that it left no
+// state. It reports whether it did so. Functions of the text may still have changed settings of the backend.
 func (p *State) UnpinUnparsed(t *Turn, pins *Counter) bool {
 	if p.pinned && t.unread && t.left.LeavesNothing() {
 		p.unpin(t, pins)
@@ -170,7 +170,7 @@ func (p *State) unpin(t *Turn, pins *Counter) {
 	pins.Release()
 }
 
-// IsUnread reports whether only unparsed text pinned the session in this turn, so that Scan must get the text.
+// IsUnread reports whether only unparsed text pinned the session in this turn. If so, the caller passes it to Scan.
 func (t *Turn) IsUnread() bool { return t.unread }
 
 // Scan checks the next piece of an unparsed text that pinned the session.

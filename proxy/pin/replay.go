@@ -6,15 +6,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Tx says which replays of a transaction pins allow. The zero Tx allows every replay.
+// Tx says which replays of a transaction its session's pins allow. The zero Tx allows every replay.
 //
 // After a pin, a transaction is not replayed for a lost backend or a data conflict, since the pinning statement may
 // have run. Only OC001 (a schema conflict) proves that the statement has not run.
 //
 // If the session was pinned before the transaction began, a replay is possible only after OC001, on the same backend.
-// OC001 leaves the backend's state intact. After other failures, a rollback may not have undone all.
+// OC001 leaves the backend's state intact. After other failures, a rollback may not have restored that state.
 type Tx struct {
-	// pins means that the current statement pins the session.
+	// pins means that the transaction's current statement pins the session.
 	pins bool
 	// held means that the session was pinned before the transaction.
 	held bool
@@ -23,7 +23,7 @@ type Tx struct {
 // RecordPinned records that the transaction begins in a pinned session.
 func (x *Tx) RecordPinned() { x.held = true }
 
-// RecordSole records that a statement is about to be sent for which State.IsSole is true.
+// RecordSole records that the session is about to send a statement for which State.IsSole is true.
 func (x *Tx) RecordSole() { x.pins = true }
 
 // Pins reports whether the current statement of the transaction pins the session.
@@ -39,8 +39,8 @@ func (x *Tx) ReplaysOnlyForSchema() bool { return x.pins || x.held }
 // means that the transaction's log allows a replay.
 func (x *Tx) ReplaysAnywhere(logged bool) bool { return logged && !x.held }
 
-// EndsReplay reports whether a later replay of the transaction is impossible, because the plan's statement has run.
-// Another attempt would not find the state that the statement left.
+// EndsReplay reports whether the transaction can no longer be replayed, because the plan's statement, which pinned
+// the session, has run. A replay would not find the state that the statement left.
 func (x *Tx) EndsReplay(plan *rewrite.Plan) bool {
 	if !x.pins || plan.Pin == rewrite.NoPin {
 		return false
@@ -49,9 +49,9 @@ func (x *Tx) EndsReplay(plan *rewrite.Plan) bool {
 	return true
 }
 
-// TagEndsReplay reports whether a later replay is impossible after a statement with this command tag. It is after
-// FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD of a pinned session. A rollback does not undo their effects on WITH
-// HOLD cursors and prepared statements.
+// TagEndsReplay reports whether a statement with this command tag makes a later replay impossible. In a pinned
+// session these are FETCH, MOVE, CLOSE, DEALLOCATE and DISCARD. A rollback does not undo what they do to WITH HOLD
+// cursors and prepared statements.
 func (x *Tx) TagEndsReplay(tag []byte) bool {
 	if !x.held {
 		return false
@@ -66,7 +66,7 @@ func (x *Tx) TagEndsReplay(tag []byte) bool {
 
 // IsSole reports whether the plan's single statement pinned the session and leaves nothing if it fails. If so, a
 // replay after OC001 is possible, since the statement has not run. The replay runs earlier statements of the block
-// again, and so makes their state again.
+// again, which restores the state that they left.
 func (p *State) IsSole(t *Turn, x *Tx, plan *rewrite.Plan) bool {
 	return p.pinned && (t.only || x.held) && len(plan.Statements) == 1 && leavesNothing[plan.Pin]
 }

@@ -2,7 +2,7 @@ package pin
 
 import "github.com/sluice-proxy/sluice/rewrite"
 
-// OnlyResetsRole reports whether a statement only returns to the session's own role, as RESET ROLE does.
+// OnlyResetsRole reports whether a statement does nothing but return to the session's own role, as RESET ROLE does.
 func OnlyResetsRole(st *rewrite.Statement) bool {
 	return len(st.Changes) == 1 && st.Changes[0].Action == rewrite.Reset && ChangesRole(&st.Changes[0])
 }

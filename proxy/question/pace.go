@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// FirstPause and MostPause bound the pauses after a question met faults (got no answer). The pauses double. Age is
-// how long an answer is valid if nothing else invalidates it.
+// FirstPause and MostPause bound the pauses before Sluice repeats a question that got no answer. Each pause is twice
+// the last one. Age is how long an answer is valid if nothing else invalidates it.
 const (
 	FirstPause = time.Second
 	MostPause  = time.Minute
 	Age        = 10 * time.Minute
 )
 
-// claimed is how long a claim of a question lasts if its owner does not report the result.
+// claimed is how long nobody else gets a question that Schedule.Claim gave to a caller who reports no result.
 const claimed = 30 * time.Second
 
-// Schedule says when a question to the server is due. The zero Schedule belongs to a question that was never asked.
+// Schedule says when Sluice should next ask the server a question. The zero Schedule is for a question never asked.
 // Schedule is safe for concurrent use.
 type Schedule struct {
-	next   atomic.Int64 // when it is due, in Unix nanoseconds; 0 means now
-	faults atomic.Int32 // consecutive faults
+	next   atomic.Int64 // when the question is due, in Unix nanoseconds; 0 means now
+	faults atomic.Int32 // consecutive attempts without an answer
 }
 
-// IsDue reports whether the question may be asked now.
+// IsDue reports whether Sluice may ask the question at the time now.
 func (p *Schedule) IsDue(now time.Time) bool { return now.UnixNano() >= p.next.Load() }
 
 // IsPausing reports whether the last attempt to ask met a fault (got no answer), and the pause after it is not over.
@@ -37,8 +37,8 @@ func (p *Schedule) Claim(now time.Time) bool {
 	return now.UnixNano() >= next && p.next.CompareAndSwap(next, now.Add(claimed).UnixNano())
 }
 
-// RecordAnswer records an answer of the server. The question is due again when the answer is older than age. An age of
-// 0 means never.
+// RecordAnswer records an answer of the server. The question is due again when the answer is older than age, or never
+// if age is 0.
 func (p *Schedule) RecordAnswer(now time.Time, age time.Duration) {
 	p.faults.Store(0)
 	if age == 0 {
@@ -59,5 +59,5 @@ func (p *Schedule) RecordFault(now time.Time) time.Duration {
 	return pause
 }
 
-// Unclaim records that the question was claimed and not asked, so that it is due again.
+// Unclaim records that a caller claimed the question but did not ask it, so that it is due again.
 func (p *Schedule) Unclaim() { p.next.Store(0) }

@@ -1,8 +1,8 @@
 // Package question has the questions that Sluice itself asks a server. All lists the questions, each with the action
 // after each kind of fault. Schedule decides when a question is asked again.
 //
-// A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than a
-// pause. Until then the question's Meanwhile applies, which is the safe assumption.
+// A fault is a failure to get an answer, and says nothing about the server. So a fault has no effect for longer than
+// a pause, in which Sluice acts on the question's Meanwhile, a safe assumption.
 package question
 
 import "strings"
@@ -28,23 +28,23 @@ const (
 // FaultAction is what Sluice does after a fault, a failure to get an answer to a question.
 type FaultAction uint8
 
-// These are all actions after a fault (a failure to get an answer). In any case a connection is closed if it was
-// lost, or if an answer is still due on it.
+// These are all actions after a fault (a failure to get an answer). In any case Sluice closes a connection that was
+// lost, or on which an answer is still due.
 const (
-	// Again means that the question is asked again at once on the same backend. After several attempts it means Later.
+	// Again means that Sluice asks again at once on the same backend. After several attempts it means Later.
 	Again FaultAction = iota
-	// Elsewhere means that the question is asked again at once on another backend. After several attempts it means Later.
+	// Elsewhere means that Sluice asks again at once on another backend. After several attempts it means Later.
 	Elsewhere
-	// Later means that the server's answer is unknown, and that the question is asked again after a pause.
+	// Later means that the server's answer is unknown, and that Sluice asks again after a pause.
 	Later
-	// No means that the server lacks the feature. The question is asked again when this answer is old.
+	// No means that Sluice assumes that the server lacks the feature. It asks again when this assumption is old.
 	No
-	// Client means that the client's statement that needs the answer fails. The next statement that needs it asks again.
+	// Client means that the client's statement that needs the answer fails. For the next one Sluice asks again.
 	Client
 )
 
-// Question is a question that Sluice itself asks a server. Its fields describe the occasion of the question, the
-// assumption until the answer, and the action after a fault of each kind.
+// Question is a question that Sluice itself asks a server. When, Meanwhile and On are its occasion, the assumption
+// until the answer, and the action after each kind of fault.
 type Question struct {
 	Name, When, Meanwhile string
 	On                    [Faults]FaultAction
@@ -82,9 +82,9 @@ var (
 var All = []*Question{&Groups, &Purity, &Unseen, &Left, &Schema, &SchemaThere, &Locks, &Sequences, &Numbers, &Settings, &Job, &Index}
 
 // PostgresPrefix is SQL that precedes a question in the same Query, on a PostgreSQL server. The SQL protects the
-// question from the settings of the backend's last client or of its current one: a timeout, a user's operators, a role
-// without rights. The settings of PostgresPrefix end with the Query. A client's timeout ends with the first statement.
-// Until then the timeout can interrupt the Query (RetryInterrupted).
+// question from the settings of the backend's last client or of its current one: a timeout, a user's operators, a
+// role without rights. The settings of PostgresPrefix end with the Query. Its first statement ends a client's
+// statement_timeout, which can interrupt only that statement (RetryInterrupted).
 const PostgresPrefix = "SET LOCAL statement_timeout TO 0; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout TO 0; SET LOCAL search_path TO pg_catalog; " +
 	"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; "
 
@@ -104,8 +104,8 @@ func RetryInterrupted(send func() (state string, err error)) {
 	}
 }
 
-// Classify returns the fault for an error of the server with this SQLSTATE. An error because the server cannot work now
-// (resources, its operator, a lock, itself) says nothing about the question, and counts as a Timeout.
+// Classify returns the kind of fault that an error with this SQLSTATE means. An error of a server that cannot work
+// now (no resources, its operator, a lock, a bug) counts as a Timeout.
 func Classify(state string) Fault {
 	if state == "40001" {
 		return Conflict

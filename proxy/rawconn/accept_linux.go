@@ -30,11 +30,11 @@ type listener struct {
 	addr   net.Addr
 	closer deferredCloser
 
-	// The following fields belong to Accept: a callback that is made once, and its results.
+	// The following fields belong to Accept: a callback that newListener makes, and the callback's results.
 	onAccept func(fd uintptr) bool
 	fd       int
 	errno    syscall.Errno
-	from     syscall.RawSockaddrInet6 // or the shorter address of IPv4
+	from     syscall.RawSockaddrInet6 // of the peer; with IPv4 it holds the shorter address
 }
 
 // newListener returns a Listener for the socket of ln, and closes ln.
@@ -106,7 +106,7 @@ type acceptedConn struct {
 	socket   syscall.RawConn
 	listener *listener
 	remote   net.TCPAddr
-	ip       [16]byte // that of remote
+	ip       [16]byte // memory of remote.IP
 	closed   atomic.Bool
 }
 
@@ -140,7 +140,7 @@ func decodePort(port *uint16) int {
 	return int(binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(port))[:]))
 }
 
-// zoneName returns the zone of a link-local IPv6 address, or "" for the index 0.
+// zoneName returns the zone of a link-local IPv6 address: the interface with the index, or "" for 0.
 func zoneName(index int) string {
 	if index == 0 {
 		return ""

@@ -27,16 +27,16 @@ type deferredCloser struct {
 	files []*os.File
 	timer *time.Timer
 	// instead is the socket to which the descriptors of closed connections are redirected. instead has no peer, so each
-	// call on it fails without waiting. With -1 there is no socket, and connections are closed in one step.
+	// call on it fails without waiting. If instead is -1, there is no such socket, and connections are closed at once.
 	instead int
 
-	// onReplace is a callback that is made once. The field below it has its result.
+	// onReplace is a callback that open makes. It redirects a descriptor and stores its error in errno.
 	onReplace func(fd uintptr)
 	errno     syscall.Errno
 }
 
-// open creates the socket to which descriptors are redirected. If no descriptor is free, the closer closes connections
-// in one step.
+// open creates the socket to which descriptors are redirected. If no descriptor is free for it, the closer closes
+// connections at once.
 func (c *deferredCloser) open() {
 	c.onReplace = func(fd uintptr) {
 		_, _, c.errno = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(c.instead), fd, syscall.O_CLOEXEC)
@@ -90,8 +90,7 @@ func (c *deferredCloser) closeCollected() bool {
 	return len(files) > 0
 }
 
-// close closes the collected descriptors of closed connections. A connection that is closed later is closed in one
-// step.
+// close closes the collected descriptors of closed connections. A connection that is closed later is closed at once.
 func (c *deferredCloser) close() {
 	c.mu.Lock()
 	if c.instead >= 0 {

@@ -9,9 +9,9 @@ import (
 // ParkedConns holds connections that wait for their peers: one goroutine waits for all of them. Each entry is resumed
 // once: when its connection is readable, has ended or has failed, when Wake is called, or when the ParkedConns ends.
 //
-// The table places, under mu, decides which connections are parked. The code that removes an entry resumes it. The
-// kernel, or a ParkingSpot, may name an entry that has left, whose ticket is then unknown. So nothing depends on the
-// number of a file descriptor, which another connection may have by then. A ParkedConns is safe for concurrent use.
+// The table places, under mu, lists the parked (waiting) entries. The code that removes an entry resumes it. The
+// kernel, or a ParkingSpot, may name a removed entry, whose ticket (place and number of use) is unknown. So nothing
+// depends on file descriptors, which other connections may have by then. A ParkedConns is safe for concurrent use.
 type ParkedConns[T any] struct {
 	resume func(T)
 	set    *pollSet // nil if the system has none; nothing is parked then
@@ -24,7 +24,7 @@ type ParkedConns[T any] struct {
 	closed bool
 }
 
-// parkingPlace is an entry of a ParkedConns. turn is the number of its uses so far.
+// parkingPlace is a place in the table of a ParkedConns. turn is the number of the place's uses so far.
 type parkingPlace[T any] struct {
 	who  T
 	turn uint32
@@ -59,10 +59,10 @@ func NewParkedConns[T any](resume func(T)) (*ParkedConns[T], error) {
 	return p, nil
 }
 
-// Park adds who, which waits for the connection conn without a goroutine of its own, and stores the place in spot. conn
-// has no buffered input. If Park returns true, who may have been resumed already, and the caller must not touch who and
-// conn, except by Wake. If Park returns false, nothing has changed: the connection is no socket or is closed, or the
-// system lacks support.
+// Park adds the entry who, which waits for conn without a goroutine of its own, and stores the entry's place in spot.
+// conn must have no buffered input. If Park returns true, who may have been resumed already, and the caller must not
+// touch who and conn, except by Wake. If Park returns false, nothing has changed: the connection is no socket or is
+// closed, or the system lacks support.
 //
 // mu is held during the kernel's call. Otherwise an entry could be woken before that call and parked again. Its
 // connection would then still be in the kernel's set, which holds a connection once.
@@ -156,7 +156,7 @@ func (p *ParkedConns[T]) closeAndListTickets() (all []uint64) {
 	return all
 }
 
-// assignPlace takes a free place for who, and returns its ticket. The caller holds mu.
+// assignPlace puts the entry who into a free place, and returns the place's ticket. The caller holds mu.
 func (p *ParkedConns[T]) assignPlace(who T) (ticket uint64) {
 	if p.free == 0 {
 		p.places = append(p.places, parkingPlace[T]{turn: 1}) // 0 is the ticket of a zero ParkingSpot
@@ -169,8 +169,8 @@ func (p *ParkedConns[T]) assignPlace(who T) (ticket uint64) {
 	return at.ticket(i)
 }
 
-// freePlace frees the place of a ticket and returns its entry. ok is false if the entry has been taken already. The
-// caller holds mu.
+// freePlace frees the place of a ticket and returns the place's entry. ok is false if the entry was removed before.
+// The caller holds mu.
 func (p *ParkedConns[T]) freePlace(ticket uint64) (who T, ok bool) {
 	i, turn := uint32(ticket), uint32(ticket>>32)
 	if int(i) >= len(p.places) {

@@ -37,7 +37,7 @@ func (c *plainConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// ReadWith calls get before it waits, because an ordinary Read waits and reads in one step.
+// ReadWith calls get (for a buffer) before it waits, because an ordinary Read waits and reads in one step.
 func (c *plainConn) ReadWith(get func() []byte, put func([]byte)) ([]byte, int, error) {
 	buf := get()
 	n, err := c.Read(buf)

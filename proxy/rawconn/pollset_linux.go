@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollSet is an epoll set of sockets, each of which is reported once. The set is itself a file in the runtime's poller,
+// pollSet is an epoll set of sockets. It reports each socket once. The set is itself a file in the runtime's poller,
 // so that no thread waits for it. The sockets also stay in the runtime's own epoll set.
 type pollSet struct {
 	fd     int
 	file   *os.File
 	socket syscall.RawConn // file's
 
-	// The following callbacks are made once. Two of them return results in the fields below them. The ParkedConns's mu
-	// guards the results of onAdd, and the ParkedConns's goroutine owns those of onWait.
+	// newPollSet makes the following callbacks. Two of them return results in the fields below them. The ParkedConns's
+	// mu guards the results of onAdd, and the ParkedConns's goroutine owns those of onWait.
 	onRemove func(fd uintptr)
 	onAdd    func(fd uintptr)
 	event    unix.EpollEvent

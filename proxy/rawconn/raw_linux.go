@@ -20,9 +20,9 @@ const (
 	yieldBytes = 256 << 10
 )
 
-// rawConn is a Conn that uses raw calls on one socket. Each callback for the poller is made at its first use, because a
-// short connection needs two of the five. Callbacks exchange values with their callers by fields, so that further calls
-// allocate nothing.
+// rawConn is a Conn that uses raw calls on one socket. rawConn makes each callback for the poller at its first use,
+// because a short connection needs two of the five. Callbacks exchange values with their callers by fields, so that
+// further calls allocate nothing.
 type rawConn struct {
 	net.Conn
 	socket syscall.RawConn

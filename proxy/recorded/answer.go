@@ -20,9 +20,9 @@ const maxAnswer = 64 << 10
 // maxFirstRow limits, in bytes, the first row of an answer, in which Sluice looks for the transaction's time.
 const maxFirstRow = 1 << 10
 
-// Answer stores the DataRow frames that answer an INSERT ... RETURNING in a block. For other statements that return the
-// transaction's time (now(), say) it stores the first row. The log entry of the Query or Bind and its pending reply
-// share it. Of several attempts, only the first whose answer the client gets fills it.
+// Answer stores the DataRow frames that answer an INSERT ... RETURNING in a block. For other statements that return
+// the transaction's time (now(), say) it stores the first row. The replay log's entry of the Query or Bind shares the
+// Answer with the pending reply. Only the first attempt whose answer the client gets fills the Answer.
 type Answer struct {
 	rows []byte
 	// reports are the server's parameters (ParameterStatus) at the end of the recorded answer.
@@ -38,8 +38,8 @@ type Answer struct {
 	nextOffset int
 }
 
-// New returns an Answer for one statement, or nil if none is needed. inserts is the result of rewrite.IsInsertReturning
-// for the statement, and tells that of values.MayReturnTxTime.
+// New returns an Answer for one statement, or nil if none is needed. inserts is the result of
+// rewrite.IsInsertReturning for the statement, and tells the result of values.MayReturnTxTime.
 func New(inserts, tells bool) *Answer {
 	if inserts || tells {
 		return &Answer{First: !inserts}
@@ -53,7 +53,7 @@ func NewSeveral(statements int) *Answer { return &Answer{several: statements} }
 // Cost is how many bytes one statement's answer takes, without its rows.
 const Cost = int(unsafe.Sizeof(Answer{}))
 
-// Statement returns the recorded answer of the statement at index i, or nil if that answer was not stored.
+// Statement returns the recorded answer to statement i (from 0) of a query with so many statements, or nil for none.
 func (k *Answer) Statement(i, statements int) *Answer {
 	switch {
 	case k == nil || k.unusable:
@@ -66,14 +66,14 @@ func (k *Answer) Statement(i, statements int) *Answer {
 	return nil
 }
 
-// Discard makes the answer unusable.
+// Discard makes the recorded answer unusable for a replay.
 func (k *Answer) Discard() { k.unusable = true }
 
-// A Reserver takes bytes of a limit for rows, or reports that the limit has no room for them.
+// A Reserver reserves n bytes of a limit for recorded rows. ReserveBytes returns false if the limit has no room.
 type Reserver interface{ ReserveBytes(n int) bool }
 
-// AddRows records bytes of rows before the client gets them, in pieces of any length. If they are too long, or the
-// replay log has no room, the answer becomes unusable.
+// AddRows records span, the next bytes of the answer's rows (any number), before the client gets them. If the rows
+// are too long, or the replay log has no room, the answer becomes unusable.
 func (k *Answer) AddRows(log Reserver, span []byte) {
 	if k.unusable || len(span) == 0 || k.First && k.HasFirstRow() {
 		return
@@ -93,8 +93,8 @@ func (k *Answer) AddRows(log Reserver, span []byte) {
 // HasFirstRow reports whether the whole first row of the answer is stored.
 func (k *Answer) HasFirstRow() bool { return len(wire.FirstRow(k.rows)) > 0 }
 
-// End records the last frame of an answer. The answer is usable only if the tag's row count matches the stored rows. An
-// answer of a suspended portal is not usable. In a multi-statement query, statements end separately.
+// End records the last frame of an answer. The answer is usable only if the tag's row count matches the stored rows.
+// An answer of a suspended portal is not usable. In a multi-statement query, each statement gets its own End.
 func (k *Answer) End(typ byte, frame []byte, reports *settings.Reports) {
 	if k.several > 0 {
 		if k.unusable = k.unusable || typ != wire.CommandComplete; k.unusable {
@@ -119,16 +119,16 @@ func (k *Answer) End(typ byte, frame []byte, reports *settings.Reports) {
 	k.Whole, k.reports = !k.unusable, reports
 }
 
-// Reset clears the recorded answer, before the statement is sent again unchanged. k may be nil.
+// Reset clears the recorded answer, before Sluice sends the statement again unchanged. k may be nil.
 func (k *Answer) Reset() {
 	if k != nil {
 		*k = Answer{First: k.First, several: k.several}
 	}
 }
 
-// AddTimes adds to of the transaction time in the answer to the statement sql, and reports whether the answer shows the
-// time. under has the names with which the statement was planned, and now the latest schema. formats returns the result
-// format (0 text, 1 binary) of a column.
+// AddTimes adds the transaction's time to the Time that of points to, if the answer to the statement sql shows it. It
+// reports whether the answer does. under has the names with which Sluice planned the statement. now is the latest
+// schema. formats returns the result format (0 text, 1 binary) of a column.
 func (k *Answer) AddTimes(of *txtime.Time, p *rewrite.Planner, sql string, under *schema.NameResolver, now *schema.Schema, formats func(column int) uint16) (tells bool) {
 	key := txtime.SettingsKey(k.reports)
 	tells = k.addFirstRowTime(of, p, sql, formats)
@@ -150,7 +150,7 @@ func (k *Answer) AddTimes(of *txtime.Time, p *rewrite.Planner, sql string, under
 	return tells
 }
 
-// addFirstRowTime adds the transaction time if the first row of an answer shows it, and reports whether it does.
+// addFirstRowTime adds the transaction's time to *of and returns true, if the answer's first row shows the time.
 func (k *Answer) addFirstRowTime(of *txtime.Time, p *rewrite.Planner, sql string, formats func(column int) uint16) (tells bool) {
 	row := wire.FirstRow(k.rows)
 	if row == nil || !k.First && !k.Whole {

@@ -13,16 +13,16 @@ import (
 
 // Repeatable says which of the server's values (sequence numbers, times) a replay can repeat.
 type Repeatable struct {
-	DrawnValues bool // drawn values
+	DrawnValues bool // values that the server drew, such as numbers of sequences
 	Clock       bool // the time too: nothing else in the transaction reads the clock
-	Tells       bool // the client has received the time
+	Tells       bool // the client has received the transaction's time
 	Time        *txtime.Time
 	Now         *schema.Schema
-	was         *schema.Schema // the last schema found to have the same sequences as now
+	was         *schema.Schema // the last schema found to have the same sequences as Now
 }
 
-// SameSequences reports whether the sequences of a schema are those of the latest schema. A sequence that was created
-// again repeats its numbers.
+// SameSequences reports whether an older schema (was) has the same sequences as Now. A sequence that was dropped and
+// created again is not the same, because it repeats its numbers.
 func (k *Repeatable) SameSequences(was *schema.Schema) bool {
 	if was == k.was {
 		return true
@@ -35,11 +35,11 @@ func (k *Repeatable) SameSequences(was *schema.Schema) bool {
 }
 
 // A replay gives an INSERT the recorded values, or the recorded time, for some columns. For these columns the INSERT
-// does not read the clock. If the replay cannot give the values, the answer differs, and the replay is refused.
+// does not read the clock. If a value cannot be given, its answer would differ, and Sluice refuses the replay.
 
-// SurveyText returns the effects, such as reads of the clock, of a logged text that gets recorded values in a replay.
-// own is the number of the text's statements that belong to the transaction. names has the names with which the text
-// was planned. answer is the text's recorded answer, or nil.
+// SurveyText returns the effects of a logged text that gets recorded values in a replay. Effects (clock reads, say)
+// may invalidate such values. own is the number of the text's statements that belong to the transaction. names has
+// the names with which the text was planned. answer is the text's recorded answer, or nil.
 func (k *Repeatable) SurveyText(p *rewrite.Planner, text string, own int, names *schema.NameResolver, answer *Answer) (does values.Effects) {
 	names = names.ForSnapshot(k.Now)
 	pieces := p.SplitStatements(text)
@@ -68,14 +68,14 @@ func (k *Repeatable) SurveyText(p *rewrite.Planner, text string, own int, names 
 // Text is the form in which a replay sends a logged statement.
 type Text struct {
 	SQL string // the changed text; "" if unchanged
-	// CannotGiveTime is set if the statement must get the first attempt's time, and cannot.
+	// CannotGiveTime is set if the statement must get the time of the first attempt, but Sluice cannot write it.
 	CannotGiveTime bool
-	HasTime        bool // text contains the time
-	HasValues      bool // text contains values of the answer
+	HasTime        bool // SQL contains the transaction's time
+	HasValues      bool // SQL contains values of the recorded answer
 }
 
-// A Writer returns SQL for recorded values. Value takes a column's value from the recorded answer (nil: NULL), and
-// Time a transaction time. TimeSettings is the key of the settings that times depend on, or "" if unknown.
+// A Writer has functions that return the SQL of a recorded value: Value for a column's value in the recorded answer
+// (nil means NULL), Time for a transaction's time. TimeSettings is the time's txtime.SettingsKey, or "" if unknown.
 type Writer struct {
 	Value        func(column int, v []byte) string
 	Time         func(txtime.Value) string
@@ -83,8 +83,8 @@ type Writer struct {
 }
 
 // Substitute puts recorded values and the transaction's time into each statement of a text. own is the number of the
-// text's statements that belong to the transaction. under has the names with which the text was planned. answer is the
-// text's answer, or nil to give no values of an answer.
+// text's statements that belong to the transaction. under has the names with which Sluice planned the text. answer is
+// the text's recorded answer, or nil to put in none of its values.
 func (k *Repeatable) Substitute(p *rewrite.Planner, text string, own int, under *schema.NameResolver, answer *Answer, w Writer) (a Text) {
 	pieces := p.SplitStatements(text)
 	for i, sql := range pieces[:min(own, len(pieces))] { // later statements belong to another transaction

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Checks decides, for the backends of a process, when a backend must be asked about state that functions have left. It
-// has the answer to HiddenCallsQuery. Checks is safe for concurrent use; a StateTrace is not.
+// Checks decides when Sluice must ask a backend about state (temporary tables, say) that functions have left there.
+// It stores the answer to HiddenCallsQuery. Checks is safe for concurrent use; a StateTrace is not.
 type Checks struct {
 	enabled bool
 	hidden  hiddenCallsAnswer
@@ -18,14 +18,14 @@ type Checks struct {
 // answerAge is how long an answer to HiddenCallsQuery is valid.
 const answerAge = time.Minute
 
-// NewChecks returns the Checks of a process. If enabled is false, they mark no backend for a question.
+// NewChecks returns the Checks of a process. If enabled is false, Sluice asks no backend about left state.
 func NewChecks(enabled bool) *Checks { return &Checks{enabled: enabled} }
 
-// Enabled reports whether backends are asked about state that functions have left.
+// Enabled reports whether Sluice asks backends about state that functions have left.
 func (c *Checks) Enabled() bool { return c.enabled }
 
-// RecordPlan marks a backend for a later question if the plan, which is about to be sent, may leave state there. epoch
-// is the epoch (the version) of the schema.
+// RecordPlan records in t, a backend's trace, that Sluice must ask the backend about left state if the plan may leave
+// some. The caller is about to send the plan. epoch is the version of the schema.
 func (c *Checks) RecordPlan(t *StateTrace, plan *rewrite.Plan, epoch uint64) {
 	if !c.enabled {
 		return
@@ -36,29 +36,29 @@ func (c *Checks) RecordPlan(t *StateTrace, plan *rewrite.Plan, epoch uint64) {
 	}
 }
 
-// RecordUnseen marks a backend for a later question if functions of triggers and the like may leave state there.
+// RecordUnseen records in t that Sluice must ask the backend if functions of triggers and the like may leave state.
 func (c *Checks) RecordUnseen(t *StateTrace, epoch uint64) {
 	if c.hidden.MayLeaveState(epoch) {
 		t.RequireQuery()
 	}
 }
 
-// RecordCall marks a backend for a later question, because it gets a call of a function that Sluice does not know.
+// RecordCall records in t that Sluice must ask the backend, because it gets a call of an unknown function.
 func (c *Checks) RecordCall(t *StateTrace) {
 	if c.enabled {
 		t.RecordCall()
 	}
 }
 
-// RequireQuery marks a backend for a later question, regardless of plans.
+// RequireQuery records in t that Sluice must ask the backend about left state, whatever plans it got.
 func (c *Checks) RequireQuery(t *StateTrace) {
 	if c.enabled {
 		t.RequireQuery()
 	}
 }
 
-// IsDue reports whether HiddenCallsQuery must be sent, because its answer is unknown or old. After a query without
-// an answer the result is false for a while.
+// IsDue reports whether Sluice must send HiddenCallsQuery, because its answer is unknown or old. After a query
+// without an answer the result is false for a while.
 func (c *Checks) IsDue(epoch uint64, now time.Time) bool {
 	return c.enabled && !c.pace.IsPausing(now) && c.hidden.isStale(epoch, now, answerAge, question.FirstPause)
 }
@@ -75,6 +75,6 @@ func (c *Checks) RecordAnswer(epoch uint64, may bool, now time.Time) {
 	c.pace.RecordAnswer(now, answerAge)
 }
 
-// RecordFault records that the server has not answered HiddenCallsQuery. The old answer remains, and the query is sent
-// again after a pause.
+// RecordFault records that the server has not answered HiddenCallsQuery. The old answer remains, and Sluice sends the
+// query again after a pause.
 func (c *Checks) RecordFault(now time.Time) { c.pace.RecordFault(now) }

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// StateTrace records whether a backend may hold state that Sluice does not know. The zero StateTrace says no. A
-// StateTrace belongs to the backend, not to a session.
+// StateTrace records whether a backend may hold session state that Sluice does not know. The zero StateTrace says no.
+// A StateTrace belongs to the backend, not to a session.
 type StateTrace struct{ due, called bool }
 
-// RecordPlan records a plan before its frames are sent, because a statement that fails may leave state too.
+// RecordPlan records a plan before Sluice sends its frames, because a statement that fails may leave state too.
 func (t *StateTrace) RecordPlan(plan *rewrite.Plan) {
 	if plan.Kind == rewrite.Unknown { // the functions that it calls are unknown
 		t.RecordCall()
@@ -31,25 +31,25 @@ func (t *StateTrace) RequireQuery() { t.due = true }
 // RecordCall records that a function was called which may leave state.
 func (t *StateTrace) RecordCall() { t.due, t.called = true, true }
 
-// Clear records that the server was asked, and that its session holds no unknown state.
+// Clear records that Sluice has asked the server, and that its session holds no unknown state.
 func (t *StateTrace) Clear() { *t = StateTrace{} }
 
 // HasCalled reports whether a statement has called a function that may have left state. If the backend is lost, the
 // client may have lost that state.
 func (t *StateTrace) HasCalled() bool { return t.called }
 
-// NeedsQuery reports whether the server must be asked about state before another client gets the backend.
+// NeedsQuery reports whether Sluice must ask the server about state before another client gets the backend.
 func (t *StateTrace) NeedsQuery() bool { return t.due }
 
-// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to stateQuery. If
-// several kinds are found, the first one is the reason.
+// stateKinds lists the kinds of state that functions may leave, with their letters in the answer to stateQuery. If a
+// backend has several kinds, the first one is the reason.
 var stateKinds = []struct {
 	letter string
 	reason rewrite.PinReason
 	exists string
 }{
-	// These are the objects that DISCARD TEMP would drop. An empty schema is no state: it remains after each table that
-	// was dropped with its transaction.
+	// The query finds objects that DISCARD TEMP would drop. An empty temporary schema is no state: it remains when a
+	// table is dropped with its transaction.
 	{"t", rewrite.PinTemp, `SELECT FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass AND refobjid = pg_catalog.pg_my_temp_schema()`},
 	{"a", rewrite.PinAdvisory, `SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()`},
 	{"p", rewrite.PinPrepare, `SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql`},
@@ -75,8 +75,8 @@ var stateQuery = func() string {
 	return b.String() + ")"
 }()
 
-// PinReason returns why a session must keep its backend, by the answer to stateQuery, or NoPin if no state is left. ok
-// is false for an answer that cannot be.
+// PinReason returns why a session must keep its backend, by the answer to stateQuery, or NoPin if no state is left.
+// ok is false for any text that stateQuery cannot return.
 func PinReason(answer string) (reason rewrite.PinReason, ok bool) {
 	for _, f := range stateKinds {
 		if rest, is := strings.CutPrefix(answer, f.letter); is {
@@ -131,7 +131,7 @@ const statefulBuiltins = `^set_config$|advisory|replication_(slot|origin)|_to_xm
 // statement. SET and RESET count at the start of a statement only, because UPDATE has the word SET too.
 const statefulPattern = `execute|\mtemp|pg_temp|advisory|prepare|listen|\mhold\M|\mcreate\M|replication_|set_config|_to_xml|ts_stat|ts_rewrite|(^|;|>>|\mbegin|\mthen|\melse|\mloop)\s*(re)?set\M`
 
-// mostFunctions is the greatest number of functions for which each name is searched for in all other functions.
+// mostFunctions is the number of functions up to which HiddenCallsQuery searches each source for the others' names.
 const mostFunctions = `300`
 
 // hiddenCallsAnswer stores the last answer to HiddenCallsQuery, with its time and the epoch (the version) of the

@@ -22,8 +22,7 @@ func SplitBindNames(payload []byte) (portalName, statement, rest []byte, ok bool
 	return portalName, statement, rest, ok
 }
 
-// BindParamCount returns the number of parameters in rest, the part of a Bind after its names. For a malformed rest it
-// returns PostgreSQL's error.
+// BindParamCount returns the number of parameters in rest, a Bind without its names, or PostgreSQL's error.
 func BindParamCount(rest []byte) (n int, err error) {
 	m := wire.NewBodyReader(rest)
 	return readParamCount(&m)
@@ -68,7 +67,7 @@ func ValidateBind(rest []byte, n int, statement []byte) error {
 	return m.CheckEnd()
 }
 
-// ErrParamCount refuses a Bind with n parameters for a statement that takes want.
+// ErrParamCount returns PostgreSQL's error for a Bind with n parameters to a statement that has want parameters.
 func ErrParamCount(n, want int, statement []byte) *wire.Error {
 	return &wire.Error{Code: "08P01",
 		Message: fmt.Sprintf("bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, statement, want)}
@@ -98,8 +97,8 @@ func ParseTarget(frame []byte, message string) (kind byte, name []byte, err erro
 	return kind, name, nil
 }
 
-// UsesOnly reports whether rest, the client's bytes that have arrived, has all frames up to a Sync. The function is
-// must return true for each statement's name in them.
+// UsesOnly reports whether the client's unread bytes rest have all frames up to a Sync, without a Parse. The callback
+// named is must return true for the name of each statement that these frames use.
 func UsesOnly(rest []byte, is func(name []byte) bool) bool {
 	for {
 		typ, total, err := wire.ParseHeader(rest)
@@ -130,8 +129,9 @@ func UsesOnly(rest []byte, is func(name []byte) bool) bool {
 	}
 }
 
-// TextParams returns the n values of a set_config's Bind, and its result formats with their count. It refuses NULL,
-// which means a RESET: its row would have the server's default, unknown to Sluice.
+// TextParams returns the n parameter values of a Bind for set_config, and the Bind's result formats with their count.
+// rest is the Bind without its names. TextParams refuses NULL: it resets the setting, and Sluice does not know the
+// default that the server would return.
 func TextParams(rest []byte, n int, statement []byte) (values []string, formats []byte, err error) {
 	if err := ValidateBind(rest, n, statement); err != nil {
 		return nil, nil, err
@@ -152,7 +152,7 @@ func TextParams(rest []byte, n int, statement []byte) (values []string, formats 
 	return values, append([]byte(nil), m.Rest()...), nil
 }
 
-// AppendBindWithoutParams appends a Bind of the unnamed portal to the statement name, without parameters.
+// AppendBindWithoutParams appends to dst a Bind without parameters, of the statement name to the unnamed portal.
 func AppendBindWithoutParams(dst []byte, name string) []byte {
 	dst = wire.AppendHeader(dst, wire.Bind, 1+len(name)+1+6)
 	dst = append(dst, 0)

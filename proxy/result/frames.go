@@ -17,8 +17,8 @@ const boolean, text, void = 16, 25, 2278
 // table OID, column number, type OID, size, modifier and format.
 const columnSize = 1 + 4 + 2 + 4 + 2 + 4 + 2
 
-// DescribeColumns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in bytes,
-// -1 for a variable one. The columns belong to no table, have no type modifier, and have the text format.
+// DescribeColumns returns the RowDescription of columns of one type. typ is the type's OID, and size its size in
+// bytes, or -1 if that varies. The columns belong to no table, have no type modifier, and have the text format.
 func DescribeColumns(typ uint32, size int16, names ...string) []byte {
 	n := 2
 	for _, name := range names {

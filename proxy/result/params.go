@@ -34,7 +34,7 @@ func DescribeConfigParams(st *rewrite.Statement, oids string) ([]byte, error) {
 	return b, nil
 }
 
-// errValueType resembles PostgreSQL's error, which also names the types. Sluice would need the catalog to name them.
+// errValueType resembles PostgreSQL's error, which also names the parameters' types. Sluice would need the catalog.
 var errValueType = &wire.Error{Code: "42883", Message: "function set_config(unknown, ..., boolean) does not exist for the types of the parameters",
 	Hint: "Leave the types of the parameters out, or give text, one for each parameter."}
 

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ConstantTag returns a function that returns the same command tag for every statement.
+// ConstantTag returns a function that returns the command tag given by the parameter tag for every statement.
 func ConstantTag(tag string) func(*rewrite.Statement) string {
 	return func(*rewrite.Statement) string { return tag }
 }
@@ -33,7 +33,7 @@ func DatabaseTag(st *rewrite.Statement) string {
 	return "CREATE DATABASE"
 }
 
-// AlterationTag returns the command tag of DDL that Sluice performs in steps.
+// AlterationTag returns the command tag of DDL that Sluice performs in several steps (statement by statement).
 func AlterationTag(st *rewrite.Statement) string {
 	_, tag := st.StepTextAndTag()
 	return tag
@@ -48,7 +48,7 @@ func RepeatedFetchTag(st *rewrite.Statement) string {
 	return ""
 }
 
-// These functions return the RowDescription of statements that return one row.
+// These functions return the RowDescription of statements that Sluice answers itself with one row.
 
 func DescribeVoid(st *rewrite.Statement) []byte       { return DescribeColumns(void, 4, st.Column) }
 func DescribeShow(st *rewrite.Statement) []byte       { return DescribeColumns(text, -1, st.Show) }
@@ -92,7 +92,7 @@ func LockRow(a *rewrite.AdvisoryCall, ok, binaryForm bool) []byte {
 	return TextRow("f")
 }
 
-// DescribeOrNoData returns the answer to Describe: the frame of columns, or NoData if columns is nil.
+// DescribeOrNoData returns the answer to a Describe of st: the frame from columns, or NoData if columns is nil.
 func DescribeOrNoData(columns func(*rewrite.Statement) []byte, st *rewrite.Statement) []byte {
 	if columns == nil {
 		return wire.FrameNoData

@@ -6,15 +6,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// RunHistory has the statements that a session has run on a backend in its transaction, and that may have drawn numbers
-// of sequences. The statements show whether currval and lastval return the session's own numbers where other clients
-// have drawn before (rewrite.Planner.OwnSequenceQuery). A RunHistory is bounded: the oldest statements are removed, and
-// prove nothing.
+// RunHistory has the statements that a session has run on a backend in its transaction, and that may have drawn
+// numbers of sequences. They show whether currval and lastval return the session's own numbers on a backend where
+// other clients have drawn some (rewrite.Planner.OwnSequenceQuery). A RunHistory is bounded: it drops the oldest
+// statements.
 type RunHistory struct {
 	text []byte // of simple Queries, one behind the other
 	at   int    // where the text of the current Query begins; -1 if it was not recorded
 	runs []statementRun
-	// moved means that names may mean other relations than when the transaction began.
+	// moved means that names in SQL may mean other relations than when the transaction began.
 	moved bool
 }
 
@@ -43,7 +43,7 @@ func (h *RunHistory) Clear() {
 	h.text, h.at, h.runs = h.text[:0], -1, h.runs[:0]
 }
 
-// InvalidateNames records that names may mean other relations from now on. Statements that ran before prove nothing.
+// InvalidateNames records that names may mean other relations from now on. Statements recorded so far prove nothing.
 func (h *RunHistory) InvalidateNames() {
 	h.Clear()
 	h.moved = true
@@ -71,16 +71,16 @@ func (h *RunHistory) RecordQueryRun(st *rewrite.Statement, n int, tag []byte) {
 	h.addRun(statementRun{from: h.at, to: len(h.text), n: n, rows: countsRows(tag)})
 }
 
-// RecordPreparedRun records the end of a prepared statement with a text, or "" for an unknown one. The tag is nil if
-// its portal has more rows.
+// RecordPreparedRun records the end of a prepared statement with the given text, or "" if that is unknown. tag is nil
+// if the statement's portal has more rows.
 func (h *RunHistory) RecordPreparedRun(st *rewrite.Statement, text string, tag []byte) {
 	if h.mayAdvance(st) && text != "" && len(text) <= mostRunText {
 		h.addRun(statementRun{prepared: text, rows: countsRows(tag)})
 	}
 }
 
-// mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. mayAdvance also records the
-// statement's other effects on the RunHistory.
+// mayAdvance reports whether a statement that has run may have drawn numbers of a sequence. mayAdvance also changes
+// the RunHistory if names mean other relations after the statement.
 func (h *RunHistory) mayAdvance(st *rewrite.Statement) bool {
 	switch {
 	case st == nil, st.Kind >= rewrite.DDL, st.Calls, len(st.Changes) > 0:
@@ -101,8 +101,8 @@ func countsRows(tag []byte) int {
 	return 1
 }
 
-// RecordTxControl records a command that ends a transaction, or a part of it. After such a command names may have their
-// earlier meaning again. No rollback takes numbers back.
+// RecordTxControl records a transaction command. After one that ends the transaction or returns to a savepoint, names
+// may have their earlier meaning again. No rollback takes drawn numbers back.
 func (h *RunHistory) RecordTxControl(verb rewrite.TxVerb) {
 	switch verb {
 	case rewrite.Begin, rewrite.Savepoint, rewrite.ReleaseSavepoint, rewrite.SetTransaction:

@@ -29,7 +29,7 @@ type BackendRecord struct {
 // NewBackendRecord returns the record of a new connection, on which no client has drawn numbers.
 func NewBackendRecord() BackendRecord { return BackendRecord{serial: lastSerial.Add(1)} }
 
-// RecordCleared records that the server has forgotten all numbers of the backend's session.
+// RecordCleared records that the server has forgotten all numbers that its session has drawn from sequences.
 func (b *BackendRecord) RecordCleared() { b.user = 0 }
 
 // MarkOutdated records that the client knows of a newer number than the backend would return. From then on, no
@@ -44,14 +44,14 @@ type ClientRecord struct {
 	// wantsOwn means that the client has asked for its numbers of sequences on a backend that could not return them.
 	wantsOwn bool
 	// own means that the session keeps a backend only for its numbers of sequences. void means that the client has
-	// discarded numbers which the server still knows there.
+	// discarded numbers which the server still knows on that backend.
 	own, void bool
 	// leaves means that the session gives its backend up at the end of its transaction, even if it is pinned to it.
 	leaves bool
 }
 
-// RecordUse records that client id may draw numbers on b. RecordUse is called before the statement is sent, because no
-// rollback takes a number back.
+// RecordUse records that client id may draw numbers on b. The caller calls RecordUse before it sends the statement,
+// because no rollback takes a number back.
 func (c *ClientRecord) RecordUse(id uint64, b *BackendRecord) {
 	switch {
 	case b.user == 0:
@@ -68,7 +68,7 @@ func (c *ClientRecord) OwnsNumbers(id uint64, b *BackendRecord) bool {
 }
 
 // CanTrust reports whether b returns the right answer to currval and lastval of client id. The answer is right if all
-// numbers there are the client's. If b has no numbers and the client has drawn none, the server's error is the right
+// numbers on b are the client's. If b has no numbers and the client has drawn none, the server's error is the right
 // answer.
 func (c *ClientRecord) CanTrust(id uint64, b *BackendRecord) bool {
 	return c.OwnsNumbers(id, b) || b.user == 0 && c.usedOn == 0
@@ -89,7 +89,7 @@ func (c *ClientRecord) WantsOwnBackend() bool { return c.wantsOwn }
 // RecordOwnBackend records that the session keeps a new backend, only for its numbers of sequences.
 func (c *ClientRecord) RecordOwnBackend() { c.own, c.usedOn = true, 0 }
 
-// ForgetOwnBackend records that the session keeps no backend.
+// ForgetOwnBackend records that the session no longer keeps a backend for its numbers of sequences.
 func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void, c.leaves = false, false, false }
 
 // RecordOtherPin records that the session keeps its backend for more than its numbers of sequences. The result is false

@@ -29,15 +29,15 @@ const (
 // pipelineTries bounds the tries without a pause if pipelineQuery meets a conflict.
 const pipelineTries = 3
 
-// IsOneTransaction reports whether a Sync group is known to be one transaction. If that is unknown, it returns false,
-// and Sluice does not replay groups of several statements.
+// IsOneTransaction reports whether the statements before one Sync are known to be one transaction. If that is
+// unknown, it returns false, and Sluice does not replay several such statements.
 func (g *Pipeline) IsOneTransaction() bool { return g.state.Load() == pipelineOne }
 
-// IsDue reports whether the server must be asked now.
+// IsDue reports whether Sluice must ask the server again at the time now.
 func (g *Pipeline) IsDue(now time.Time) bool { return g.pace.IsDue(now) }
 
-// Ask asks an idle backend, if that is due, whether a Sync group is one transaction. The error is that of the
-// exchange. If the server does not answer (question.Groups), the old answer remains, and Sluice asks again later.
+// Ask asks an idle backend, if that is due, whether the statements before one Sync are one transaction. It returns
+// the error of exchange. Without an answer (question.Groups) the old answer remains, and Sluice asks again later.
 func (g *Pipeline) Ask(exchange Exchange, log *slog.Logger) error {
 	if now := time.Now(); !g.IsDue(now) || !g.pace.Claim(now) {
 		return nil

@@ -60,16 +60,16 @@ var ErrNoAnswer = errors.New("the server answered something else than it was ask
 var tableCommands = map[string]bool{"CREATE TABLE": true, "ALTER TABLE": true, "CREATE INDEX": true, "ALTER INDEX": true, "CREATE SEQUENCE": true, "ALTER SEQUENCE": true,
 	"COMMENT": true, "TRUNCATE TABLE": true}
 
-// MayChangeReads reports whether texts that look like reads may run other functions after the statement than before.
-// Only DDL that is not about tables may change that. A DROP removes functions and adds none.
+// MayChangeReads reports whether, after the statement, texts that look like reads may run other functions than before
+// it. Only DDL that is not about tables may change that. A DROP removes functions and adds none.
 func MayChangeReads(st *rewrite.Statement) bool {
 	command, _ := st.ReadOnlyViolation()
 	return st.Kind == rewrite.Unknown || st.Kind == rewrite.DDL && !tableCommands[command] && !strings.HasPrefix(command, "DROP ")
 }
 
-// Purity is the server's answer to whether texts that look like reads may write. The zero value has no answer. epoch
-// counts the changes of the schema after which reads may run other functions (MayChangeReads). Several goroutines may
-// use it.
+// Purity is the server's answer to whether texts that look like reads may write. The zero value has no answer. The
+// parameter epoch counts the changes of the schema after which reads may run other functions (MayChangeReads).
+// Several goroutines may use it.
 type Purity struct {
 	pace question.Schedule
 	// answer is 0 if the server has not answered. Otherwise it is twice 1 + the schema's epoch, plus 1 if texts that look
@@ -85,16 +85,16 @@ const (
 	mostPurityAge = 2 * purityAge
 )
 
-// ReadsArePure reports whether texts that look like reads are known to only read.
+// ReadsArePure reports whether, in this epoch (version) of the schema, texts that look like reads surely only read.
 func (p *Purity) ReadsArePure(epoch uint64) bool { return p.answer.Load() == (epoch+1)<<1|1 }
 
 // WasPure reports whether, by the last answer, no text that looks like a read may write. The schema may be newer.
 func (p *Purity) WasPure() bool { return p.answer.Load()&1 == 1 }
 
-// IsKnown reports whether the server has answered for the schema.
+// IsKnown reports whether the server has answered for this epoch (version) of the schema.
 func (p *Purity) IsKnown(epoch uint64) bool { return p.answer.Load()>>1 == epoch+1 }
 
-// IsDue reports whether the server must be asked. The result is true if the answer is unknown or old, and the last
+// IsDue reports whether Sluice must ask the server. The result is true if the answer is unknown or old, and the last
 // question did not just fail.
 func (p *Purity) IsDue(epoch uint64, now time.Time) bool {
 	if p.IsKnown(epoch) {
@@ -103,8 +103,8 @@ func (p *Purity) IsDue(epoch uint64, now time.Time) bool {
 	return !p.pace.IsPausing(now)
 }
 
-// recordFault records that a question failed, and returns the pause before the next one. The old answer remains until
-// it is too old. changed means that the server has reported another schema, which drops the old answer.
+// recordFault records that a question got no answer, and returns the pause before the next one. The old answer
+// remains until it is too old. changed means that the server has reported another schema, which drops the old answer.
 func (p *Purity) recordFault(now time.Time, changed bool) (pause time.Duration) {
 	pause = p.pace.RecordFault(now)
 	if changed || now.Add(pause).Sub(time.Unix(0, p.at.Load())) > mostPurityAge {
@@ -120,18 +120,18 @@ const mostPurityTries = 32
 // PurityQuestion says how Purity.Ask asks the server.
 type PurityQuestion struct {
 	Exchange Exchange
-	Postgres bool          // the kind of the server
+	Postgres bool          // the server is PostgreSQL
 	Epoch    func() uint64 // the schema's epoch, which may change meanwhile
-	// Again means that the server is asked even if the answer is known.
+	// Again means that Purity.Ask asks the server even if the answer is known.
 	Again bool
-	// UsesSequences is called if a user's function uses currval or lastval.
+	// Purity.Ask calls UsesSequences if a user's function uses currval or lastval.
 	UsesSequences func()
 	Log           *slog.Logger
 }
 
-// Ask asks the server, if the answer is not known or q.Again is set. answered means that the server has answered. A
-// returned error is that of the exchange. If the schema changed meanwhile, Ask drops the answer. Other sessions use
-// the known answer meanwhile. After an error of the server the known answer remains valid for a while.
+// Ask asks the server, if the answer is not known or q.Again is set. answered means that the server has answered. Ask
+// returns the error of the exchange. If the schema changed meanwhile, Ask drops the answer. Other sessions use the
+// known answer meanwhile. After an error of the server the known answer remains valid for a while.
 func (p *Purity) Ask(q *PurityQuestion) (answered bool, err error) {
 	if now := time.Now(); !q.Again && (!p.IsDue(q.Epoch(), now) || p.IsKnown(q.Epoch()) && !p.pace.Claim(now)) {
 		return false, nil

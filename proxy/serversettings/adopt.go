@@ -57,7 +57,7 @@ func (b *Backend) AdoptReports(inForce *settings.Values, done []rewrite.SettingC
 }
 
 // HasChangedRole reports whether the server has reported another role since the last transaction. asksRole says that
-// the caller will ask the backend for its role, so that only another session_authorization counts.
+// the caller will ask the backend for its role, so that only a new session_authorization counts.
 func (b *Backend) HasChangedRole(asksRole bool) bool {
 	for _, name := range []string{"is_superuser", "session_authorization"} {
 		was, _ := b.idle.Get(name)

@@ -19,8 +19,8 @@ type AppNames struct {
 // MayChange reports whether Adopt may change the client's name.
 func (n *AppNames) MayChange(b *Backend) bool { return b.reported != b.idle || n.lastReported != nil }
 
-// Adopt makes an application name that the backend b reports within a block the client's name. After a failed block the
-// name is dropped with the block's settings.
+// Adopt gives the client the application name that the backend b reports within a block. A failed block drops the
+// name together with the block's other settings.
 func (n *AppNames) Adopt(b *Backend, of *settings.Client) {
 	was, _ := b.idle.Get(AppName)
 	is, _ := b.reported.Get(AppName)
@@ -52,8 +52,8 @@ func (n *AppNames) recordLeft(value string) rewrite.SettingChange {
 	return rewrite.SettingChange{Action: rewrite.Set, Name: AppName, SQL: settings.QuoteLiteral(value), Text: value}
 }
 
-// End ends the transaction for the client's settings that Sluice stores. An application name that the transaction left
-// at the backend becomes the client's. AdoptReports must be called before.
+// End applies the transaction's end to the client's settings that Sluice itself stores. An application name that the
+// transaction left at the backend becomes the client's. The caller calls AdoptReports first.
 func (n *AppNames) End(of *settings.Client, failed bool) {
 	left := n.leftAtBackend
 	of.EndLocalChanges(failed)

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Backend is Sluice's record of the settings of one backend. The goroutine with the backend owns the record.
+// Backend is Sluice's record of the settings of one backend. The goroutine that uses the backend owns the record.
 type Backend struct {
 	shared *Shared
 	// applied are the settings in force on the server.
@@ -15,7 +15,7 @@ type Backend struct {
 	// reported are the parameters that the server last reported. dialled are those at the start of the connection, and
 	// idle those at the end of the last transaction.
 	reported, dialled, idle *settings.Reports
-	// reading is how the server parses texts under its reported settings. usual is how it parsed texts when dialled.
+	// reading is how the server parses texts under its reported settings. usual is how it did when dialled.
 	reading, usual rewrite.ReadingMode
 }
 
@@ -46,10 +46,10 @@ func (b *Backend) RecordParameter(name, value string) {
 // Reported returns the parameters that the server last reported.
 func (b *Backend) Reported() *settings.Reports { return b.reported }
 
-// Reading returns how the server reads texts under the settings that it has reported.
+// Reading returns how the server reads texts (encoding, backslashes) under the settings that it has reported.
 func (b *Backend) Reading() rewrite.ReadingMode { return b.reading }
 
-// NextReading returns how the server will read the next text, under its reported and its applied settings.
+// NextReading returns how the server will read the next text, as reported and applied settings (encoding, say) imply.
 func (b *Backend) NextReading() rewrite.ReadingMode { return b.reading | b.applied.Reading }
 
 // MayHaveUnseen reports whether a function may have changed a setting whose change the server does not report.
@@ -68,7 +68,7 @@ type Change struct {
 }
 
 // ChangeTo returns the Change that gives the idle backend other settings (to). Equal settings usually share a
-// pointer, and need no SQL. keepsUnseen says that settings which functions have changed stay, as the client's own.
+// pointer, and need no SQL. keepsUnseen says that settings changed by functions stay, as the client's own.
 func (b *Backend) ChangeTo(to *settings.Values, keepsUnseen bool) Change {
 	if b.unseen && !keepsUnseen {
 		return Change{SQL: b.shared.ResetSQL() + b.shared.AllSQL(to), Resets: true}
@@ -83,8 +83,8 @@ func (b *Backend) ChangeTo(to *settings.Values, keepsUnseen bool) Change {
 // then find equal pointers.
 func (b *Backend) RecordEqual(to *settings.Values) { b.applied = to }
 
-// ChangeToNone returns the Change that resets a backend whose settings could affect Sluice's own queries. A cluster's
-// settings do not affect them.
+// ChangeToNone returns the Change that resets a backend whose settings could affect Sluice's own queries. On a DSQL
+// cluster, no setting affects them.
 func (b *Backend) ChangeToNone() Change {
 	if !b.shared.postgres || !b.unseen && b.applied == b.shared.values.NoSettings() {
 		return Change{}
@@ -92,8 +92,8 @@ func (b *Backend) ChangeToNone() Change {
 	return Change{SQL: b.shared.ResetSQL(), Resets: true}
 }
 
-// RecordApplied records that the backend has the given settings, after a Change without or with a reset of all
-// settings. The parameters that the server has reported belong to them. Later changes are compared with these.
+// RecordApplied records that the backend has the settings to. resets says that the Change reset all settings first.
+// AdoptReports will compare later reports with the parameters reported so far.
 func (b *Backend) RecordApplied(to *settings.Values, resets bool) {
 	b.unseen = b.unseen && !resets
 	b.applied = to

@@ -12,8 +12,8 @@ import (
 // has changed such a setting gets separate keys. These keys are odd and never used again, so that the transaction's
 // templates are neither shared nor cached.
 
-// TxParsing is the key of a transaction that has changed how SQL is parsed. The zero TxParsing is that of a transaction
-// without a change. TxParsing is comparable, and a copy returns to the key of a savepoint.
+// TxParsing is a part of template keys: it identifies a transaction that has changed how SQL is parsed. The zero
+// TxParsing means no change. TxParsing is comparable. A copy made at a savepoint restores its key.
 type TxParsing struct{ own settings.ParsingHashes }
 
 // Key returns the key of the settings under which the server parses the client's next text. inForce are the client's
@@ -25,13 +25,13 @@ func (p TxParsing) Key(inForce *settings.Values) settings.ParsingHashes {
 	return inForce.Parsing
 }
 
-// RenewParsing gives the transaction a new key for its next texts, after changes of settings. inForce are the client's
-// settings.
+// RenewParsing gives the transaction p a new key for templates of its next texts, after the given changes of
+// settings. inForce are the client's settings.
 func (v *Shared) RenewParsing(p *TxParsing, inForce *settings.Values, changes []rewrite.SettingChange) {
 	v.renewParsing(p, inForce, changedConstantSettings(changes))
 }
 
-// renewParsing gives the transaction a new key. constants are the changed settings that affect SQL constants.
+// renewParsing gives the transaction p a new key. constants are the changed settings that affect SQL constants.
 func (v *Shared) renewParsing(p *TxParsing, inForce *settings.Values, constants parse.InputSettings) {
 	key, n := p.Key(inForce), v.parsings.Add(1)<<1|1
 	key.All = n
@@ -69,7 +69,7 @@ type TurnParsing struct {
 func (t *TurnParsing) Begin(b *Backend) { t.reported = b.reported }
 
 // Record records that statements about to be sent may change how later texts are parsed. A function that they call
-// may do so unseen. From then on the transaction p has a separate key, until the server's reports decide (Settle).
+// may do so unseen. Record gives the transaction p a separate key, until the server's reports decide (Settle).
 // inForce are the client's settings.
 func (t *TurnParsing) Record(v *Shared, p *TxParsing, inForce *settings.Values, statements []rewrite.Statement) {
 	calls, changes, constants := false, false, parse.InputSettings(0)

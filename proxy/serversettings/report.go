@@ -8,12 +8,12 @@ import (
 // CurrentReports compares with the client's values. So a client gets correct values even if its backend was lost or
 // replaced.
 
-// MayReport reports whether a parameter may have changed for the client. It mostly compares two pointers.
+// MayReport reports whether a parameter may have changed since the client last got it. It mostly compares pointers.
 func (b *Backend) MayReport(of *settings.Client) bool {
 	return b.reported != of.Reported || of.InForce != of.ReportedFor || of.HasPendingChanges()
 }
 
-// Moment is what CurrentReports must know of a session besides its settings.
+// Moment has the facts that CurrentReports needs about a session, besides its settings.
 type Moment struct {
 	// Backend is the session's backend, or nil for none. Status is the status byte of its last ReadyForQuery.
 	Backend *Backend

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// ResetSQL returns SQL that resets all settings of a server's session. It resets the authorization first, since another
-// role may not be allowed to reset the others.
+// ResetSQL returns SQL that resets all settings of a server's session. It resets the authorization first, since
+// another role may not be allowed to reset the other settings.
 func (v *Shared) ResetSQL() string {
 	if v.postgres {
 		return "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; "

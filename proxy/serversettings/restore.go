@@ -15,8 +15,8 @@ import (
 // This file has the rules about a RESET, which puts the server's own values in force. A client expects the values of
 // its startup packet, which Sluice must set again.
 
-// StartupToRestore returns the SETs that restore the client's startup values of settings that the transaction has RESET
-// to the server's values. They are sorted by name. A reset for the transaction becomes SET LOCAL.
+// StartupToRestore returns the SETs that restore the client's startup values of settings that the transaction has
+// RESET to the server's values. They are sorted by name. For a SET LOCAL TO DEFAULT, the result has a SET LOCAL.
 func StartupToRestore(of *settings.Client) (sets []rewrite.SettingChange) {
 	for _, name := range slices.Sorted(maps.Keys(of.Startup.SQL)) {
 		last := of.Staged.LastChange(name)
@@ -64,8 +64,8 @@ func ResetAsSet(of *settings.Client, st *rewrite.Statement) (set rewrite.Setting
 }
 
 // TakeAnsweredResets withdraws the RESETs that Sluice has answered in the current transaction, and returns them as
-// changes that the server must make within the transaction. A ROLLBACK then undoes them at the server too, for what
-// follows in the same turn.
+// changes that the server must make within the transaction. A ROLLBACK then undoes them at the server too, for later
+// statements of the same turn.
 func TakeAnsweredResets(of *settings.Client) (sets []rewrite.SettingChange) {
 	was, now := of.ValuesIfFailed(), of.InForce
 	if was == nil {
@@ -140,7 +140,7 @@ func (r *TxResets) Mark() { r.possible = true }
 // ArePossible reports whether a statement of the transaction may have reset settings.
 func (r *TxResets) ArePossible() bool { return r.possible }
 
-// RecordRestored records that Sluice has restored settings of the startup for the rest of the block.
+// RecordRestored records that Sluice has restored values of the client's startup packet for the rest of the block.
 func (r *TxResets) RecordRestored(sets []rewrite.SettingChange) {
 	for _, c := range sets {
 		if !slices.Contains(r.restored, c.Name) {
@@ -149,7 +149,7 @@ func (r *TxResets) RecordRestored(sets []rewrite.SettingChange) {
 	}
 }
 
-// FindSQL returns a query for the names of the startup's settings whose values come from no SET of the client. If
+// FindSQL returns a query for the names of those startup settings whose values come from no SET of the client. If
 // ended is set, the transaction has ended, and the query compares the values of settings that Sluice has restored.
 // For a setting that pg_settings lacks, it checks for an empty value.
 func (r *TxResets) FindSQL(of *settings.Client, ended bool) string {
@@ -191,7 +191,7 @@ func sqlTextArray(texts []string) string {
 	return "ARRAY[" + strings.Join(all, ", ") + "]::pg_catalog.text[]"
 }
 
-// StartupInBlock returns the SETs LOCAL that restore the startup values of the settings names for the rest of a block.
+// StartupInBlock returns SETs LOCAL that restore the startup values of the named settings for the rest of a block.
 func StartupInBlock(of *settings.Client, names []string) (sets []rewrite.SettingChange) {
 	for _, name := range names {
 		sets = append(sets, rewrite.SettingChange{Action: rewrite.SetLocal, Name: name, SQL: of.Startup.SQL[name], Text: of.Startup.Shown[name]})

@@ -48,7 +48,7 @@ func (v *Shared) Parameters() *settings.Reports {
 }
 
 // Greeting returns the parameters that a client gets at its startup. sent are the parameters in the order of params,
-// with the startup's values instead of the server's. known are the same without settings that Sluice stores itself.
+// with the startup's values instead of the server's. known has startup values only for settings that backends get.
 func (v *Shared) Greeting(params *settings.Reports, startup *settings.Values) (sent []settings.Param, known *settings.Reports) {
 	known = params
 	for _, p := range params.All {
@@ -74,8 +74,8 @@ func reportedValue(params *settings.Reports, name, value string) string {
 	return settings.ReportedSpelling(name, value)
 }
 
-// RecordReading records how a backend read texts when it was dialled. All backends of a server are assumed to be alike.
-// Most calls find no change and write nothing.
+// RecordReading records how a backend read texts (encoding, backslashes) at the start of its connection. All backends
+// of a server are assumed to be alike. Most calls find no change and write nothing.
 func (v *Shared) RecordReading(b *Backend) {
 	if rewrite.ReadingMode(v.usual.Load()) != b.usual {
 		v.usual.Store(uint32(b.usual))

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// IsAlwaysAccepted reports whether every server accepts a value of a client's startup for a setting, so that no server
-// must be asked. For a setting that is a list, a value that is no valid list gives the server's error.
+// IsAlwaysAccepted reports whether every server accepts the value for a setting in a client's startup, so that Sluice
+// need not ask one. For a list setting (search_path, say), a malformed list returns PostgreSQL's error.
 func IsAlwaysAccepted(name, value string) (bool, *wire.Error) {
 	if rewrite.ListSettings[name] {
 		if _, list := rewrite.SplitIdentifiers(value); !list {
@@ -29,8 +29,8 @@ func IsAlwaysAccepted(name, value string) (bool, *wire.Error) {
 }
 
 // AcceptedCache remembers for a while the settings of startups that a server has accepted, by the SQL that sets them.
-// Beyond its bounds, AcceptedCache forgets all entries, and servers are asked again. The zero AcceptedCache is empty.
-// AcceptedCache is safe for concurrent use.
+// Beyond its bounds, AcceptedCache forgets all entries, and Sluice asks servers again. The zero AcceptedCache is
+// empty. AcceptedCache is safe for concurrent use.
 type AcceptedCache struct {
 	mu sync.Mutex
 	m  map[string]AcceptedEntry

@@ -22,7 +22,7 @@ type Client struct {
 	ReportedFor *Values
 
 	local localValues
-	// before is the state before the transaction's first change of a Sluice-local setting, or nil without a change.
+	// before is the state before the transaction's first change of a Sluice-local setting (no server sees it), or nil.
 	// changes are its changes of Sluice-local settings, which a commit repeats.
 	before  *Snapshot
 	changes []localChange
@@ -102,8 +102,8 @@ func NewClient(treat Treatments, shared *InternTable) Client {
 	return Client{shared: shared, treat: treat, InForce: shared.NoSettings(), Startup: shared.NoSettings()}
 }
 
-// ApplyStartup sets the values of a client's startup. It returns an error for an invalid value of a Sluice-local
-// setting.
+// ApplyStartup sets the values of a client's startup. It returns an error for an invalid value of a setting that no
+// server sees.
 func (c *Client) ApplyStartup(of *Values) error {
 	c.Startup = c.shared.Intern(of)
 	c.InForce = c.Startup
@@ -209,7 +209,7 @@ func (c *Client) findSavepoint(name string) int {
 }
 
 // TxProgress has the changes of settings by a transaction's statements at the server so far. It does not include
-// Sluice-local settings.
+// settings that no server sees.
 type TxProgress struct {
 	staged Staged
 	marks  []localSavepoint
@@ -220,14 +220,13 @@ func (c *Client) TxProgress() TxProgress {
 	return TxProgress{c.Staged.Snapshot(), slices.Clip(c.marks)}
 }
 
-// RestoreProgress returns to an earlier TxProgress of the transaction, because the statements since then are sent
-// again.
+// RestoreProgress sets the transaction's progress back to p, because Sluice sends the statements after p again.
 func (c *Client) RestoreProgress(p TxProgress) {
 	c.Staged, c.marks = p.staged.Snapshot(), slices.Clip(p.marks)
 }
 
 // ValuesIfFailed returns the carried values (those that backends get) that a client has again after its block has
-// failed. A failed block undoes a RESET that Sluice answered itself. ValuesIfFailed returns nil if InForce stays.
+// failed. A failed block undoes a RESET that Sluice answered itself. It returns nil if InForce stays valid.
 func (c *Client) ValuesIfFailed() *Values {
 	if c.before == nil || c.before.inForce == c.InForce || len(c.marks) > 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file parses, checks and shows the values of Sluice-local settings as PostgreSQL does. For example, 1500ms is
-// shown for '1.5s', and 5s for 5000.
+// This file parses, checks and shows the values of Sluice-local settings (no server sees them) as PostgreSQL does.
+// For example, 1500ms is shown for '1.5s', and 5s for 5000.
 
 // valueFormat is the notation of a setting's values, for example a time with a unit.
 type valueFormat struct {
@@ -37,8 +37,8 @@ var (
 	kilo   = []unit{{"TB", 1 << 30}, {"GB", 1 << 20}, {"MB", 1 << 10}, {"kB", 1}, {"B", 1.0 / 1024}}
 )
 
-// valueFormats has the notations of Sluice-local settings, of settings ignored by default, and of some settings of
-// the server (see rewrite.SetConfigColumn). A setting that is missing here accepts any text.
+// valueFormats has the notations of settings that no server sees, of settings ignored by default, and of some server
+// settings (rewrite.SetConfigColumn). A setting that is missing here accepts any text.
 var valueFormats = map[string]*valueFormat{
 	"statement_timeout":                   {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},
 	"idle_in_transaction_session_timeout": {read: readNumber, units: millis, base: "ms", max: math.MaxInt32},

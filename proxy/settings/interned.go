@@ -14,8 +14,8 @@ const internLimit = 1024
 // mostInterned bounds the bytes of Values that are interned. Longer Values are not shared.
 const mostInterned = 4 << 10
 
-// InternTable shares equal Values between the sessions of one server, because Values record the reports of its
-// backends. The zero InternTable is empty. InternTable must not be copied.
+// InternTable shares equal Values between the sessions of one server. Each server has an InternTable of its own,
+// because Values record what its backends report. The zero InternTable is empty. InternTable must not be copied.
 type InternTable struct {
 	none Values
 	mu   sync.Mutex

@@ -21,7 +21,7 @@ type localValues struct {
 	chosen *rewrite.ClientOptions
 }
 
-// localChange is a change of a Sluice-local setting. The name resetAll means all of these settings.
+// localChange is a change of a Sluice-local setting, which no server sees. The name resetAll means all of them.
 type localChange struct {
 	name, value string
 	reset       bool // to its default
@@ -37,7 +37,7 @@ type localSavepoint struct {
 	bytes int // of the state here and at earlier savepoints
 }
 
-// Snapshot is the state of a client's settings that statements answered by Sluice can change.
+// Snapshot is the state of those settings of a client that change by statements which Sluice itself answers.
 type Snapshot struct {
 	inForce *Values
 	local   localValues
@@ -55,7 +55,7 @@ func (c *Client) IsUnchangedSince(s *Snapshot) bool {
 	return c.InForce == s.inForce && len(c.changes) == len(s.changes) && maps.Equal(c.local.texts, s.local.texts)
 }
 
-// RestoreLocal restores the Sluice-local settings from a Snapshot of the same transaction.
+// RestoreLocal restores the settings that no server sees from a Snapshot of the same transaction.
 func (c *Client) RestoreLocal(s *Snapshot) {
 	c.saveReported()
 	c.before, c.changes, c.local = s.before, slices.Clone(s.changes), s.local
@@ -92,7 +92,7 @@ func (k *localValues) setValue(name, value string) error {
 	return nil
 }
 
-// valueBytes returns the approximate memory, in bytes, of a Sluice-local setting's value, or 0 without a value.
+// valueBytes returns the approximate memory in bytes of the value of a setting that no server sees, or 0 without one.
 func (k *localValues) valueBytes(name string) int {
 	if value, ok := k.texts[name]; ok {
 		return settingCost + len(value)
@@ -100,7 +100,7 @@ func (k *localValues) valueBytes(name string) int {
 	return 0
 }
 
-// startupLocal returns the Sluice-local settings of a client with the startup s. All clients with s share one map.
+// startupLocal returns the Sluice-local settings of clients with the startup settings s, which share one map.
 func (s *Values) startupLocal() (localValues, error) {
 	if made := s.local.Load(); made != nil {
 		return *made, nil
@@ -115,7 +115,7 @@ func (s *Values) startupLocal() (localValues, error) {
 	return made, nil
 }
 
-// applyChange applies one change of a Sluice-local setting.
+// applyChange applies one change of a Sluice-local setting, which no server sees.
 func (k *localValues) applyChange(c localChange) error {
 	switch {
 	case c.name == resetAll:
@@ -210,7 +210,7 @@ func (c *Client) AnswersShow(name string) bool {
 	return false
 }
 
-// ShownValue returns the value of a Sluice-local setting as SHOW answers it.
+// ShownValue returns the value of a Sluice-local setting (no server sees it) as SHOW returns it.
 func (c *Client) ShownValue(name string) string {
 	return c.local.shownValue(name)
 }
@@ -235,7 +235,7 @@ func (c *Client) ServerShowsOther(name string) bool {
 	return value != "" && value != "0" && c.IsLocal(name) || IsProxySetting(name)
 }
 
-// CheckedValue returns the value of a SET of a Sluice-local setting, or PostgreSQL's error if the value is invalid.
+// CheckedValue returns the value of a SET of a setting that no server sees, or PostgreSQL's error if it is invalid.
 func CheckedValue(c *rewrite.SettingChange) (string, *wire.Error) {
 	if c.Action == rewrite.Reset || c.Default {
 		return "", nil
@@ -246,8 +246,8 @@ func CheckedValue(c *rewrite.SettingChange) (string, *wire.Error) {
 	return Normalize(c.Name, c.Text)
 }
 
-// StoreLocal sets a Sluice-local setting to a value that CheckedValue has checked. With txOnly, the value applies
-// until the transaction ends.
+// StoreLocal sets a Sluice-local setting (no server sees it) to a value that CheckedValue has checked. With txOnly,
+// the value applies until the transaction ends.
 func (c *Client) StoreLocal(name, value string, txOnly bool) error {
 	return c.changeLocal(localChange{name: name, value: value}, txOnly)
 }
@@ -304,7 +304,7 @@ func (c *Client) ResetAll() {
 	c.InForce = c.Startup
 }
 
-// ResetAllLocal performs RESET ALL for the Sluice-local settings only.
+// ResetAllLocal performs RESET ALL only for the Sluice-local settings, which no server sees.
 func (c *Client) ResetAllLocal() {
 	c.saveStateBefore()
 	c.saveReported()
@@ -315,7 +315,7 @@ func (c *Client) ResetAllLocal() {
 	}
 }
 
-// EndLocalChanges applies a transaction's end to the Sluice-local settings: it undoes SET LOCAL, and after a
+// EndLocalChanges applies a transaction's end to the settings that no server sees: it undoes SET LOCAL, and after a
 // rollback also SET and RESET.
 func (c *Client) EndLocalChanges(rolledBack bool) {
 	c.marks = nil
@@ -334,8 +334,8 @@ func (c *Client) EndLocalChanges(rolledBack bool) {
 	}
 }
 
-// reportedLocal are those settings that Sluice stores itself whose changes PostgreSQL would report before a
-// ReadyForQuery.
+// reportedLocal are the settings that no server sees, and whose changes PostgreSQL would report (by ParameterStatus)
+// to the client before a ReadyForQuery.
 var reportedLocal = [...]string{"application_name", rewrite.ReadOnlyDefault}
 
 // reportedTuple has the values of the settings in reportedLocal, in the same order.

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Staged are the changes of settings in a transaction, which its end applies or drops, with a mark for each savepoint.
-// A copy by Snapshot does not change.
+// Staged are the changes of settings in a transaction, whose end applies or drops them. marks has the number of
+// changes at each savepoint. A copy by Snapshot does not change.
 type Staged struct {
 	// Changes has the changes of settings in the order of their statements.
 	Changes []rewrite.SettingChange
@@ -100,5 +100,5 @@ func (x *Staged) Snapshot() Staged {
 	return Staged{slices.Clip(x.Changes), slices.Clip(x.marks), x.bytes}
 }
 
-// UnseenChange is the staged change for settings that a function may have set.
+// UnseenChange is the staged change that means that a function may have set any setting.
 var UnseenChange = rewrite.SettingChange{Action: rewrite.Set, Name: "*"}

@@ -14,9 +14,9 @@ import (
 // This file has the values of carried settings (those that backends get) as a server shows them. Sluice answers
 // set_config with the value, while the server gets a SET.
 
-// SetConfigResult returns the value that set_config returns when it sets a server's setting to value. For a value that
-// PostgreSQL would refuse, the error is PostgreSQL's, with the client's spelling of the name. If the server's form of
-// the value is unknown, the error refuses the statement.
+// SetConfigResult returns the value that set_config returns when it sets a server's setting to value. For a value
+// that PostgreSQL would refuse, the error is PostgreSQL's, with the client's spelling of the name. If Sluice does not
+// know how the server shows the value, the error refuses the statement.
 func SetConfigResult(spelt, value string) (string, *wire.Error) {
 	name := strings.ToLower(spelt)
 	switch {

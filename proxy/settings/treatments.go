@@ -47,8 +47,8 @@ type Treatments struct {
 	ignored map[string]string // the ignored value; empty means any
 }
 
-// NewTreatments returns the Treatments for a server that is DSQL or is not. With reapply, application_name is
-// Carried. An entry of ignored is "name", or "name=value" if only that value is ignored.
+// NewTreatments returns the Treatments for a server that is DSQL or is not. With reapply, application_name is Carried
+// (backends get it). An entry of ignored is "name", or "name=value" if only that value is ignored.
 func NewTreatments(dsql, reapply bool, ignored []string) Treatments {
 	t := Treatments{dsql: dsql, reapply: reapply, ignored: map[string]string{}}
 	for _, entry := range ignored {

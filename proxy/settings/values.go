@@ -36,7 +36,7 @@ type Values struct {
 	Parsing ParsingHashes
 	// Shown maps a setting's name to its value in a server's spelling, if known. Shown also has Sluice-local settings.
 	Shown map[string]string
-	// StartupLocal has the values of Sluice-local settings in a client's startup, by name.
+	// StartupLocal has the values of those settings in a client's startup that no server sees, by name.
 	StartupLocal map[string]string
 	// Seen are the parameters that a backend with these settings has reported, or nil for none yet.
 	Seen atomic.Pointer[Reports]
@@ -48,8 +48,8 @@ type Values struct {
 	bytes   atomic.Int64 // result of Bytes; 0 for not counted yet
 }
 
-// ParsingHashes has hashes of the settings that affect the parsing of a statement. A transaction that has changed these
-// settings has odd numbers of its own.
+// ParsingHashes has hashes of the settings that affect the parsing of a statement. A transaction that has changed
+// these settings has odd numbers of its own instead.
 type ParsingHashes struct {
 	// All is the hash of the values of all ParsingSettings.
 	All uint64
@@ -60,7 +60,7 @@ type ParsingHashes struct {
 // ConstantHashes are hashes of the values of ConstantSettings, in the same order.
 type ConstantHashes [len(parse.InputSettingNames)]uint64
 
-// Differing returns the settings whose hashes differ.
+// Differing returns the settings whose hashes in c and in others differ.
 func (c ConstantHashes) Differing(others ConstantHashes) (by parse.InputSettings) {
 	for i := range c {
 		if c[i] != others[i] {
@@ -70,7 +70,7 @@ func (c ConstantHashes) Differing(others ConstantHashes) (by parse.InputSettings
 	return by
 }
 
-// SetHashes sets the hashes of some settings to n.
+// SetHashes sets the hashes of the settings in by to n.
 func (c *ConstantHashes) SetHashes(by parse.InputSettings, n uint64) {
 	for i := range c {
 		if by&(1<<i) != 0 {
@@ -95,7 +95,7 @@ func NewValues(vals map[string]string) *Values {
 		s.Reading, s.Recodes = rewrite.ReadingModeFor("client_encoding", v), true
 	}
 	if s.Parsing.All = hashValues(vals, ParsingSettings); s.Parsing.All == 0 {
-		return s // there is none of those either
+		return s // no ConstantSettings are set either
 	}
 	for i := range ConstantSettings {
 		s.Parsing.Constants[i] = hashValues(vals, ConstantSettings[i:i+1])
@@ -231,8 +231,8 @@ func DiffSQL(from, to *Values) string {
 	return b.String()
 }
 
-// OrderByRole returns the names in order, with role last if at is 1, and first if at is -1. Another role may not be
-// allowed to set the same settings.
+// OrderByRole returns the names in vals, sorted, with role last if at is 1, and first if at is -1. Another role may
+// not be allowed to set the same settings.
 func OrderByRole(vals map[string]string, at int) []string {
 	place := func(name string) int {
 		if name == "role" {

@@ -47,9 +47,9 @@ type ExpectedAnswer struct {
 	status byte
 }
 
-// ExpectBegin, ExpectCommit and ExpectRollback are the expected answers to these commands. ExpectSelect is the expected
-// answer to a query whose rows are needed, within a block or outside. ExpectFailure is an error that leaves its block
-// failed.
+// ExpectBegin, ExpectCommit and ExpectRollback are the expected answers to BEGIN, COMMIT and ROLLBACK. ExpectSelect
+// is the expected answer to a query whose rows are needed, within a block or outside. ExpectFailure is an error that
+// leaves its block failed.
 var (
 	ExpectBegin    = ExpectedAnswer{tag: "BEGIN", status: 'T'}
 	ExpectCommit   = ExpectedAnswer{tag: "COMMIT", status: 'I'}
@@ -124,7 +124,7 @@ func (a *Answer) Feed(b []byte) (news []byte) {
 	return a.news
 }
 
-// DropIncomplete drops an incomplete frame after the loss of the server. halved reports whether the client has got a
+// DropIncomplete drops an incomplete frame after the loss of the backend. halved reports whether the client has got a
 // part of that frame.
 func (a *Answer) DropIncomplete() (halved bool) {
 	if a.left > 0 {

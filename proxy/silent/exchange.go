@@ -125,8 +125,8 @@ func (x *ExchangeCheck) CheckEnd(status byte) error {
 	return nil
 }
 
-// TagFits reports whether a tag, after so many rows, is possible for a statement with this first word
-// (parse.FirstWords).
+// TagFits reports whether a statement with the first word (parse.FirstWords) can have this command tag, after so many
+// rows in the answer.
 func TagFits(word, tag string, rows int) bool {
 	if len(tag) > mostTag {
 		return false
@@ -161,7 +161,7 @@ var wholeTags = map[string]string{"set": "SET", "reset": "RESET", "begin": "BEGI
 
 func isChangeVerb(verb string) bool { return verb == "UPDATE" || verb == "DELETE" || verb == "MERGE" }
 
-// isCount reports whether digits are the decimal form of a number. -1 accepts any number.
+// isCount reports whether digits are the decimal form of number, or of any number if number is -1.
 func isCount(digits string, number int) bool {
 	n, err := strconv.Atoi(digits)
 	return err == nil && n >= 0 && strconv.Itoa(n) == digits && (number < 0 || n == number)

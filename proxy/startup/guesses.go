@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// GuessLimiter bounds the number of wrong passwords or cancel keys from one source. A source that has used its share is
-// refused until the share grows again, even with a right answer. Otherwise a guesser could send many answers at once.
-// The refusal is immediate, so that no connection waits.
+// GuessLimiter bounds the number of wrong passwords or cancel keys from one source. Sluice refuses a source that has
+// used up its number until the number grows again, even with a right answer. Otherwise a guesser could send many
+// answers at once. It refuses at once, so that no connection waits.
 //
 // A source is an IPv4 address, or the /64 of an IPv6 address. All clients of one address translator are one source.
 // Clients of this machine (loopback, Unix sockets) have no distinct source, and no bound. GuessLimiter is safe for
@@ -38,7 +38,7 @@ const (
 	sweepSources = time.Second
 )
 
-// NewGuessLimiter returns a GuessLimiter that allows each source burst wrong answers at once, and then one per every.
+// NewGuessLimiter returns a GuessLimiter that allows a source burst wrong answers, then one more per period every.
 func NewGuessLimiter(burst int, every time.Duration) *GuessLimiter {
 	return &GuessLimiter{share: rate.Every(every), burst: burst, sources: map[netip.Prefix]*rate.Limiter{}}
 }
@@ -61,8 +61,8 @@ func AddrSource(addr net.Addr) (source netip.Prefix, ok bool) {
 	return source, err == nil
 }
 
-// CheckGuess calls right to check an answer from an address, and returns the result of right. If the source has used
-// its share of wrong answers, heard is false and right is not called. right is called under a lock, and must not block.
+// CheckGuess calls right to check an answer from an address, and returns its result. If the source has used up its
+// wrong answers, heard is false, and CheckGuess does not call right. right must not block, because a lock is held.
 func (g *GuessLimiter) CheckGuess(from net.Addr, now time.Time, right func() bool) (ok, heard bool) {
 	source, bounded := AddrSource(from)
 	if !bounded {

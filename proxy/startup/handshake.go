@@ -162,8 +162,8 @@ func errDatabaseName(name string) *wire.Error {
 // truncateName returns the beginning of a name that is too long, for an error.
 func truncateName(name string) string { return strings.ToValidUTF8(name[:maxName], "") }
 
-// Run performs the startup of the client on conn, without AuthenticationOk. If Run returns an error, the client has
-// been sent the reason, if possible, and the caller closes conn. io.EOF means that the client left. Without an error
+// Run performs the startup of the client on conn, without AuthenticationOk. If Run returns an error, Run has sent the
+// client the reason, if possible, and the caller closes conn. io.EOF means that the client left. Without an error
 // conn retains the deadline of the startup, for the messages that follow.
 func (s *Handshaker) Run(conn rawconn.Conn) (*Client, error) {
 	g := &clientHandshake{Handshaker: s, raw: conn, conn: conn}

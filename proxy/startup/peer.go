@@ -39,7 +39,7 @@ func parsePeerMap(entries []string) (peerMap, error) {
 }
 
 // allows reports whether a process with the user number uid may be the database user name. of is the name of the user
-// uid, for an error.
+// uid (or the number), for an error.
 func (p peerMap) allows(uid uint32, name string, lookUp func(uid string) (*user.User, error)) (of string, ok bool) {
 	number := strconv.FormatUint(uint64(uid), 10)
 	of = number

@@ -21,8 +21,8 @@ type Budget struct {
 	limit int64
 	used  atomic.Int64
 
-	mu   sync.Mutex // held while room frees memory
-	full time.Time  // when room last failed
+	mu   sync.Mutex // held while ensureRoom frees memory
+	full time.Time  // when ensureRoom last failed
 }
 
 // NewBudget returns a budget of limit bytes. A template's cleanup refers to the budget, so the budget must be allocated
@@ -57,7 +57,7 @@ const (
 	collectWait  = time.Second
 )
 
-// ensureRoom reports whether another text fits. If not, it first clears the cache of templates and collects garbage.
+// ensureRoom reports whether another text fits. If not, it first clears the cache c and collects garbage.
 func (x *Budget) ensureRoom(c *Cache) bool {
 	if x.used.Load() <= x.limit {
 		return true

@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// TxEpochBit is set in an epoch of the schema that belongs to one transaction.
+// TxEpochBit is set in an epoch (a number of a version of the schema) that belongs to one transaction.
 const TxEpochBit = 1 << 63
 
 // Cache holds the shared templates and the epoch, a counter of the schema changes that Sluice has noticed. A
 // full cache evicts the template whose last Parse is oldest, even if clients still use that template.
 type Cache struct {
 	epoch atomic.Uint64
-	// readEpoch is the part of epoch that decides which functions a read runs.
+	// readEpoch counts only schema changes after which reads may run other functions.
 	readEpoch atomic.Uint64
 	txEpochs  atomic.Uint64 // number of the last epoch of a transaction
 	budget    *Budget
@@ -67,8 +67,8 @@ func (c *Cache) Lookup(scratch *[]byte, sql, oids []byte, parsing settings.Parsi
 }
 
 // Template returns the template of a text from the cache, or makes one. plan is the text's plan, or nil if all
-// planners make the same plan. names is the number of the schema snapshot, and by that of the planner, by which it
-// was made. scratch is a buffer for the cache key. If the template is not cached, only the caller uses it.
+// planners make the same plan. names and by are the numbers of the schema snapshot and of the planner that made the
+// plan. scratch is a buffer for the cache key. If the template is not cached, only the caller uses it.
 func (c *Cache) Template(scratch *[]byte, sql, oids []byte, parsing settings.ParsingHashes, names, by uint64, plan *rewrite.Plan) *Template {
 	if t := c.Lookup(scratch, sql, oids, parsing, names, by); t != nil {
 		return t
@@ -90,7 +90,7 @@ func (c *Cache) New(sql, oids []byte, plan *rewrite.Plan, parsing settings.Parsi
 	return c.budget.countTemplate(t, textCost(sql, oids))
 }
 
-// EnsureRoom reports whether the memory of another text fits. If not, it first clears the cache and collects garbage.
+// EnsureRoom reports whether the memory allows another text. If it is full, EnsureRoom first clears the cache.
 func (c *Cache) EnsureRoom() bool { return c.budget.ensureRoom(c) }
 
 // find returns the template for a cache key, or nil. It does not retain key.
@@ -149,8 +149,8 @@ func (c *Cache) Epoch() uint64 { return c.epoch.Load() }
 // NewTxEpoch returns a new schema epoch for one transaction, in which TxEpochBit is set.
 func (c *Cache) NewTxEpoch() uint64 { return c.txEpochs.Add(1) | TxEpochBit }
 
-// PublishDescription caches d for all sessions. If d differs from the cached description in the same epoch, the schema
-// was changed elsewhere, and the whole cache is dropped. A description older than the cached one is ignored.
+// PublishDescription caches d for all sessions. If d differs from the cached description in the same epoch, the
+// schema was changed elsewhere, and a new epoch begins. A description older than the cached one is ignored.
 func (c *Cache) PublishDescription(t *Template, d *Description) {
 	switch have := t.Description.Load(); {
 	case have == d, have != nil && have.Epoch > d.Epoch:

@@ -8,11 +8,11 @@ import (
 // NameBytes is the memory that a client is charged for one statement's name, besides the name's bytes, rounded up.
 const NameBytes = 256
 
-// Client is one prepared statement under one of a client's names. The client's session owns it; portals and
-// the log refer to it.
+// Client is one prepared statement under one of a client's names. The client's session owns it. Portals and the
+// replay log refer to it.
 type Client struct {
 	Template *Template
-	// Cost is the memory of the statement's text and of its longest description. columns is the description's share.
+	// Cost is the memory of the statement's text and of its longest description. Columns is the description's share.
 	Cost, Columns int32
 	// Epoch is the schema epoch in which the client prepared the statement.
 	Epoch uint64
@@ -24,8 +24,8 @@ type Client struct {
 	Known *Description
 	// Since is 1 + session.deliveries at the Parse, if Sluice answered the Parse from memory. Otherwise it is 0.
 	Since uint64
-	// Declares is the cursor that the statement declares, if tmpl is the cursor's query, and otherwise nil. OptsOut means
-	// that a comment before the query turns replay off.
+	// Declares is the cursor that the statement declares, if Template is the cursor's query, and otherwise nil. OptsOut
+	// means that a comment before the query turns replay off.
 	Declares *rewrite.CursorStatement
 	OptsOut  bool
 	// Listed means that the statement has a name, and that the client's account is charged its cost.

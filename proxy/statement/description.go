@@ -76,7 +76,7 @@ func (d *Description) IsCompatible(other *Description) bool {
 	return true
 }
 
-// DescribePortal returns a portal's description, and the same one while the frame is unchanged. x counts the memory.
+// DescribePortal returns the Description of a portal with this frame, the last one if equal. x counts its memory.
 func (t *Template) DescribePortal(frame []byte, x *Budget) *Description {
 	if d := t.PortalDescription.Load(); d != nil && bytes.Equal(d.Frames, frame) {
 		return d

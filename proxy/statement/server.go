@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Server is a prepared statement of a backend under a name of Sluice's own. All clients share it, except
-// statements made by reuseParsedStatement.
+// Server is a prepared statement of a backend under a name of Sluice's own. All clients share it, except statements
+// that reuseParsedStatement has reserved for one client.
 type Server struct {
 	Name     string
-	seq      uint64 // counts the backend's prepared statements
+	seq      uint64 // the statement's number on its backend
 	Template *Template
 	Epoch    uint64
 	elem     *list.Element
@@ -21,14 +21,14 @@ type Server struct {
 	Description *Description
 }
 
-// ServerSet are the prepared statements of one backend. The least recently bound is evicted first. Only the
-// session with the backend uses this table.
+// ServerSet are the prepared statements of one backend. The least recently bound is evicted first. Only the session
+// with the backend uses it.
 type ServerSet struct {
 	m    map[*Template]*Server
 	lru  *list.List
 	seq  uint64 // number of the last statement
 	cost int    // bytes of the texts and descriptions
-	long int    // number of texts too long for the catalog
+	long int    // number of texts too long for the cache of templates
 	// orphans are the names of prepared statements whose Close the server skipped after an error.
 	orphans []string
 }
@@ -39,7 +39,7 @@ func (s *ServerSet) HasInEpoch(t *Template, epoch uint64) bool {
 	return st != nil && st.Epoch == epoch
 }
 
-// HasName reports whether Sluice has prepared a statement with the name, orphans included. Clients must not use them.
+// HasName reports whether Sluice has used the name for a statement, even an orphan. Clients must not use such names.
 func (s *ServerSet) HasName(name string) bool {
 	for _, st := range s.m {
 		if st.Name == name {
@@ -143,8 +143,8 @@ func (s *ServerSet) Find(t *Template) *Server {
 	return st
 }
 
-// Add registers a statement under a name that this backend has never had: the server may still skip the Close of an
-// older statement. The caller sends the Parse.
+// Add registers a statement for t under a name that this backend has never had. The server may skip an older one's
+// Close. The caller sends the Parse.
 func (s *ServerSet) Add(t *Template, epoch uint64) *Server {
 	if s.m == nil {
 		s.m, s.lru = map[*Template]*Server{}, list.New()

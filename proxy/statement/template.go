@@ -16,10 +16,10 @@ const MaxCachedText = 64 << 10
 // text, the parameter types and the settings for parsing. Only atomic fields change, and any session may set them.
 type Template struct {
 	SQL  string
-	Cost int    // approximate memory: see texts
+	Cost int    // approximate memory in bytes (textCost)
 	OIDs string // the parameter types of the Parse frame, with their count
 	Plan *rewrite.Plan
-	// Parsing is the hash of the settings that affect how SQL is parsed. names is the number of the schema snapshot by
+	// Parsing is the hash of the settings that affect how SQL is parsed. Names is the number of the schema snapshot by
 	// which the text's table names were resolved.
 	Parsing settings.ParsingHashes
 	Names   uint64
@@ -52,8 +52,8 @@ func (t *Template) isLong() bool { return len(t.SQL)+len(t.OIDs) > MaxCachedText
 // isCacheable reports whether a statement's text and parameter types are short enough for the cache of templates.
 func isCacheable(sql, oids []byte) bool { return len(sql)+len(oids) <= MaxCachedText }
 
-// CurrentForm returns the template of the form that the server gets now. It is the two-statement form of a FOR UPDATE
-// on a join, or t itself. All users of the text share the template.
+// CurrentForm returns the template of the SQL that the server gets now. For a FOR UPDATE on a join that is the
+// template of two statements, otherwise t. All users of the text share the template.
 func (t *Template) CurrentForm() *Template {
 	split := t.Plan.ActiveSplit()
 	if split == nil || t.Split != nil {

@@ -4,8 +4,8 @@ package stopping
 
 // Statement has the facts about a statement that decide how Sluice stops it.
 type Statement struct {
-	// Forwarded means that the client has cancelled the statement, and that the server was asked to stop it. The server
-	// does not know of a timeout or limit of Sluice.
+	// Forwarded means that the client has cancelled the statement, and that Sluice has forwarded the cancel to the
+	// server. The server does not know of a timeout or limit of Sluice.
 	Forwarded bool
 	// Readable means that bytes of the server have arrived, which the session has not read yet.
 	Readable bool
@@ -24,11 +24,11 @@ type Action uint8
 
 const (
 	// AwaitServer means that the server has stopped the statement, and that the client still reads earlier rows. The
-	// session waits for another CancelGrace.
+	// session waits once more for CancelGrace, the time that a server has to stop a statement.
 	AwaitServer Action = iota
-	// LetRun means that the statement runs to its end, since its outcome would be unknown or its backend is not given up.
+	// LetRun means that the statement runs to its end: it may have committed, or its session cannot give up its backend.
 	LetRun
-	// EndAfterRow means that the turn ends after the current row, or by Discard if its rest does not arrive in time.
+	// EndAfterRow means that the turn ends after the current row, or by Discard if the row's rest arrives too late.
 	EndAfterRow
 	// Discard means that the session discards its backend at once.
 	Discard

@@ -12,7 +12,7 @@ import (
 // shortest exact form, which it does unless extra_float_digits is below 1. The text does not show
 // that, so the cursor's owner must know it (Cursor.ExactFloats).
 
-// floatEncoder returns the function that converts a float of so many bits to the binary format.
+// floatEncoder returns the function that converts a float of bits bits (32 or 64) to the binary format.
 func floatEncoder(bits int) binaryEncoder {
 	return func(text []byte) ([]byte, bool) {
 		n, ok := parseFloatText(string(text), bits)
@@ -48,8 +48,8 @@ func parseFloatText(text string, bits int) (float64, bool) {
 	return n, err == nil
 }
 
-// These are the signs of a numeric in the binary format (numeric_send), and the marks of values that are not numbers.
-// An infinity has bits of its own where other values have a scale.
+// These are the signs of a numeric in the binary format (numeric_send), and the codes of NaN and the infinities. An
+// infinity has bits of its own where other values have a scale.
 const (
 	negativeNumeric = 0x4000
 	nanNumeric      = 0xC000

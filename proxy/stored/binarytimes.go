@@ -65,8 +65,8 @@ func (r *textReader) isAtEnd() bool { return !r.bad && len(r.rest) == 0 }
 // daysOf has the number of days of each month in a leap year.
 var daysOf = [...]int64{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// readDate consumes year, month and day. It returns a function, of, that returns the day for an era, because the
-// text has the era at its end. Years are as written: 1 BC precedes 1.
+// readDate consumes year, month and day. Its result of is a function that returns the day for an era (BC or not),
+// because the text has the era at its end. days counts from 2000-01-01.
 func (r *textReader) readDate() (of func(beforeChrist bool) (days int64, ok bool)) {
 	year := r.readNumber(4, 7)
 	r.expect('-')
@@ -160,7 +160,7 @@ func (r *textReader) readZone() int64 {
 	return n
 }
 
-// encodeInfinity returns the binary value of an infinite date or timestamp of so many bits. ok is false for other
+// encodeInfinity returns the binary value of an infinite date (32 bits) or timestamp (64 bits). ok is false for other
 // texts.
 func encodeInfinity(text []byte, bits int) (value []byte, ok bool) {
 	var n int64
@@ -270,7 +270,7 @@ const (
 	restMicros = math.MaxInt64 % (3600 * second)
 )
 
-// parseIntervalTime parses the time of day in an interval's text, with its sign, into microseconds.
+// parseIntervalTime parses the signed hours, minutes and seconds of an interval's text. micros is their duration.
 func parseIntervalTime(text []byte) (micros int64, ok bool) {
 	r := textReader{rest: text}
 	negative := r.accept('-')

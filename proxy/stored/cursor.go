@@ -39,12 +39,12 @@ type Cursor struct {
 	over, gone bool
 
 	quota Quota
-	taken int // bytes taken from purse
+	taken int // bytes taken from quota
 	// inRow means that the next bytes of a frame belong to a row. Otherwise the bytes belong to the RowDescription.
 	inRow bool
 }
 
-// NewCursor returns a cursor without rows. The bytes of its rows are taken from purse.
+// NewCursor returns a cursor without rows. The cursor takes the bytes of its rows from purse.
 func NewCursor(purse Quota, forwardOnly bool) *Cursor {
 	return &Cursor{Rows: NewRows(forwardOnly), Pending: true, quota: purse}
 }
@@ -84,7 +84,7 @@ func (c *Cursor) AddFrameRest(part []byte) {
 	}
 }
 
-// chargeUpTo takes bytes from the quota purse, up to a total. chargeUpTo returns false if purse has no room.
+// chargeUpTo takes bytes from the cursor's quota, up to the total bytes. It returns false if the quota has no room.
 func (c *Cursor) chargeUpTo(bytes int) bool {
 	if bytes <= c.taken {
 		return true
@@ -97,7 +97,7 @@ func (c *Cursor) chargeUpTo(bytes int) bool {
 	return true
 }
 
-// refundAll returns all bytes of the cursor to the quota purse.
+// refundAll returns all bytes of the cursor to the cursor's quota.
 func (c *Cursor) refundAll() {
 	c.quota.Give(c.taken)
 	c.taken = 0
@@ -113,8 +113,8 @@ func (c *Cursor) Drop() {
 // ExceedsQuota reports whether the cursor's rows exceeded the bound on bytes. If so, the cursor has no rows.
 func (c *Cursor) ExceedsQuota() bool { return c.over }
 
-// EndTransaction records the end of a transaction, or of a part of it, and reports whether the cursor remains. Later
-// parts may follow a part, and their rollback ends the cursor too.
+// EndTransaction records the end of a transaction, and reports whether the cursor remains. part means that the block
+// continues in another transaction, whose rollback ends the cursor too.
 func (c *Cursor) EndTransaction(committed, part bool) (remains bool) {
 	remains = committed || !c.Pending
 	c.Pending, c.Fixed = c.Pending && part, true

@@ -50,7 +50,7 @@ func (r *Rows) MemoryBytes() int { return cap(r.frames) + wordBytes*cap(r.ends) 
 // AtEnd reports whether the cursor is after the last row.
 func (r *Rows) AtEnd() bool { return r.atEnd }
 
-// frameRange returns the frames of the rows with numbers from from up to, but without, to.
+// frameRange returns the frames of the rows whose numbers are at least from (counted from 0) and less than to.
 func (r *Rows) frameRange(from, to int) []byte {
 	begin := 0
 	if from > 0 {
@@ -63,8 +63,8 @@ func (r *Rows) frameRange(from, to int) []byte {
 	return r.frames[begin:end]
 }
 
-// RowRange are the rows that a FETCH or MOVE has passed: from one number up to, but without, another. backward means
-// that the last row came first.
+// RowRange are the rows that a FETCH or MOVE has passed: those whose numbers are at least from and less than to.
+// backward means that the last row came first.
 type RowRange struct {
 	from, to int
 	backward bool
@@ -73,7 +73,7 @@ type RowRange struct {
 // Len returns the number of rows that were passed.
 func (f RowRange) Len() int { return f.to - f.from }
 
-// Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that were passed. ok is false if a
+// Fetch moves the cursor as a FETCH or MOVE does, and returns the rows that it has passed. ok is false if a
 // forward-only cursor would move back. In that case it stays at the place where the backward move was detected.
 func (r *Rows) Fetch(direction rewrite.CursorDirection, count int64, move bool) (f RowRange, ok bool) {
 	switch direction {
@@ -169,7 +169,7 @@ func (r *Rows) moveRelative(count int64, move bool) (RowRange, bool) {
 	return r.moveBack(1)
 }
 
-// MoveForward moves the cursor forward over count rows, or over all remaining rows.
+// MoveForward moves the cursor forward over count rows, or over all remaining rows if these are fewer.
 func (r *Rows) MoveForward(count int64) RowRange {
 	f := RowRange{from: r.pos, to: r.pos}
 	if r.atEnd {
@@ -184,8 +184,8 @@ func (r *Rows) MoveForward(count int64) RowRange {
 	return f
 }
 
-// moveBack moves the cursor backward over count rows, or over all preceding rows. ok is false for a forward-only
-// cursor.
+// moveBack moves the cursor backward over count rows, or over all preceding rows if these are fewer. ok is false for
+// a forward-only cursor.
 func (r *Rows) moveBack(count int64) (f RowRange, ok bool) {
 	if r.forwardOnly {
 		return f, false

@@ -21,13 +21,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// Time is the time of one transaction, in the forms in which its client has seen the time.
+// Time is the time (now()) of one transaction, in the forms in which the client has seen it.
 type Time struct {
 	// Instant is the transaction's time as a timestamptz, or empty if no column has shown it. Any other value can be
 	// derived from Instant (values.DefaultAtInstant).
 	Instant Value
-	// Committed means that the time belongs to parts of the block which have committed. If so, Sluice does not refuse a
-	// clock read in a function, view or DDL, which shows another time. It refuses an EXECUTE.
+	// Committed means that the time is that of a committed transaction of a block that Sluice runs as several. If so,
+	// Sluice does not refuse a clock read in a function, view or DDL, which shows another time. It refuses an EXECUTE.
 	Committed bool
 
 	values map[Key]Value
@@ -55,7 +55,7 @@ var timeSettings = []string{"timezone", "datestyle", "intervalstyle"}
 var isoTime = regexp.MustCompile(`^(\d{4,}-\d\d-\d\d)?([ T]?\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d(:\d\d){0,2})?)?( BC)?$`)
 
 // SettingsKey returns the values of the settings that a time's text depends on. SettingsKey returns "" if r lacks one
-// of them, and then only the time as a timestamptz is known. r may be nil.
+// of them. In that case only the time as a timestamptz is known. r may be nil.
 func SettingsKey(r *settings.Reports) string {
 	if r == nil {
 		return ""
@@ -102,7 +102,7 @@ func (v Value) merge(w Value) Value {
 	return w
 }
 
-// Knows reports whether, under some settings, the time is known as a value of a column of the given kind.
+// Knows reports whether the time is known, under some settings at least, as a value of a column of this kind.
 func (t *Time) Knows(kind string) bool {
 	if t.Instant.Bytes != nil {
 		return true
@@ -131,10 +131,10 @@ func (t *Time) ReplaceNow(p *rewrite.Planner, sql string, ok *bool, write func(V
 	})
 }
 
-// FixText returns the text sql with the client's time wherever it would show another, or "" if nothing changes. write
-// writes a time. ok is false if a statement reads the clock in another way, or if the time cannot be written. own is
-// the number of the text's first statements that belong to the transaction. Later ones have another time. under is the
-// key of the current settings (SettingsKey), and names resolves the text's names.
+// FixText returns sql with the time that the client has seen in place of any other, or "" if nothing changes. write
+// returns a time as SQL. ok is false if a statement reads the clock in another way, or if the time cannot be written.
+// own is the number of the text's first statements that belong to the transaction. Later ones have another time.
+// under is the key of the current settings (SettingsKey), and names resolves the text's names.
 func (t *Time) FixText(p *rewrite.Planner, sql string, own int, names *schema.NameResolver, under string, write func(Value) string) (text string, ok bool) {
 	pieces := p.SplitStatements(sql)
 	for i, piece := range pieces[:min(own, len(pieces))] {
@@ -152,7 +152,7 @@ func (t *Time) FixText(p *rewrite.Planner, sql string, own int, names *schema.Na
 	return text, true
 }
 
-// fixStatement does what FixText does for one statement.
+// fixStatement does for one statement what FixText does for a text.
 func (t *Time) fixStatement(p *rewrite.Planner, sql string, names *schema.NameResolver, under string, write func(Value) string) (text string, ok bool) {
 	ok = true
 	text = t.ReplaceNow(p, sql, &ok, write)
@@ -191,7 +191,7 @@ func (t *Time) Writer(under string, ok *bool, write func(Value) string) func(kin
 	}
 }
 
-// Refusal returns the error for a statement that would show the client a second time (now()) in one transaction.
+// Refusal returns the error for a statement that would show the client another time (now()) in the same transaction.
 func (t *Time) Refusal() *wire.Error {
 	e := &wire.Error{Code: "0A000", Message: "cannot read the clock in this transaction any more",
 		Detail: "The client was told its time before it returned to a savepoint, and the server has begun it anew since.",

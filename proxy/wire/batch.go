@@ -56,7 +56,7 @@ func (k *Batch) AddReference(b []byte) {
 	k.front, k.size = append(k.front, batchPiece{bytes: b}), k.size+len(b)
 }
 
-// AddTextReference adds a text to the batch like AddReference. A text never changes.
+// AddTextReference adds a text to the batch like AddReference. This is safe because a Go string never changes.
 func (k *Batch) AddTextReference(text string) {
 	k.AddReference(unsafe.Slice(unsafe.StringData(text), len(text))) // no user of a batch writes to its bytes
 }
@@ -93,7 +93,7 @@ func (k *Batch) Flush(w io.Writer) (err error) {
 	return err
 }
 
-// Detach returns a new batch with the bytes, which the caller owns, and empties the batch.
+// Detach moves the bytes to a new batch, which the caller owns, and empties the batch k.
 func (k *Batch) Detach() Batch {
 	detached := *k
 	*k = Batch{}

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice adds a column with a DEFAULT in several statements. It has a temporary name until all rows have the default.
+// Sluice adds a column with a DEFAULT in several statements, under a temporary name until all rows have the default.
 
 // AddColumnDefaultKey is the configuration key that enables Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
@@ -63,8 +63,8 @@ func isPlainColumn(column parse.TreeNode) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// setHeldConstraints sets Held to the column's other constraints. Sluice adds them while the column has its temporary
-// name, so that no other session has written the column before. The result is false if a constraint cannot be added.
+// setHeldConstraints sets Held to the constraints in spans. Sluice adds them while the column has its temporary name,
+// so that no other session writes the column before. The result is false if a constraint cannot be added.
 func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []AddedConstraint
 	for _, span := range spans {
@@ -90,8 +90,8 @@ func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constr
 	return true
 }
 
-// renameInCheck sets the text of a CHECK, with the temporary name of the added column. renameInCheck returns false if a
-// reference to the column is not a plain name.
+// renameInCheck sets the body of hold to the text of a CHECK, with the added column's temporary name instead of its
+// name. renameInCheck returns false if a reference to the column is not a plain name.
 func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
 	refs := parse.AppendColumnRefs(span.constraint.Child("raw_expr"), nil)
@@ -165,11 +165,11 @@ func (a *Alteration) verifiesSteps() bool {
 // maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of TemporaryName.
 const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix is part of a column's temporary name. A hash of the column's type, default and constraints follows
-// it. By this hash a repeated statement finds the column of an interrupted one.
+// addingSuffix is part of a column's temporary name. A hash of the column's type, default and constraints follows it.
+// By this hash, a repeated statement finds the column that an interrupted statement added.
 const addingSuffix = "__adding_"
 
-// TemporaryName returns the temporary name that an added column has until all rows have the default.
+// TemporaryName returns the name that an added column has until all rows have the default (addingSuffix).
 func (a *Alteration) TemporaryName() string {
 	h := fnv.New32a()
 	by := a.Default

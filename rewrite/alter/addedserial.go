@@ -61,7 +61,7 @@ func (d *Draft) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *con
 	return a
 }
 
-// addNotNullCheck adds the CHECK that represents NOT NULL to Held. A serial column is NOT NULL without the words.
+// addNotNullCheck adds to Held the CHECK that represents NOT NULL, which a serial column is without these words.
 func (a *Alteration) addNotNullCheck() {
 	if a.Held == nil {
 		a.Held = &AddedConstraints{Table: a.Table, Relation: a.relation, table: a.table}
@@ -118,7 +118,7 @@ func (a *Alteration) verifiesSerialSteps() bool {
 	return err == nil && len(set.Values("stmts")) == 1
 }
 
-// WithSequence returns a copy of the Alteration a whose default draws from the sequence name, which is SQL.
+// WithSequence returns a copy of the Alteration whose default draws from a sequence. name is its name as SQL.
 func (a *Alteration) WithSequence(name string) *Alteration {
 	drawing := *a
 	drawing.Default = "nextval(" + parse.QuoteLiteral(name) + "::regclass)"

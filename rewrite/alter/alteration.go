@@ -10,10 +10,10 @@ import (
 )
 
 // Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first
-// sends the statement unchanged, for a newer cluster. After a refusal Sluice sends several statements instead.
+// sends the statement unchanged, as newer clusters may take it. If refused, Sluice sends several statements instead.
 
-// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or adds
-// a column with a DEFAULT. A change to the type that the column already has needs no step.
+// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or
+// adds a column with a DEFAULT. If the column already has the new type, Sluice has nothing to do.
 type Alteration struct {
 	Text   string // the client's statement
 	Table  string // the table as SQL, for a cast to regclass
@@ -39,8 +39,8 @@ type Alteration struct {
 	declared      string         // the client's type, if Type differs from it
 }
 
-// PlanColumn plans an ALTER TABLE with one command. PlanColumn sets Steps if Sluice can carry the command
-// out, and otherwise the hint for the server's refusal.
+// PlanColumn plans an ALTER TABLE with one command. PlanColumn sets Steps (statements to run instead) if Sluice can
+// carry the command out, and otherwise the hint for the server's refusal.
 func (d *Draft) PlanColumn() {
 	a := d.parseAlteration()
 	switch {
@@ -95,8 +95,8 @@ func (a *Alteration) Bytes(source int) int {
 // aloneHint begins the hint for a statement that Sluice would carry out if it were alone. A configuration key follows.
 const aloneHint = "Send the statement alone outside of a transaction: it is then carried out ("
 
-// parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because the
-// steps are composed of parts of the text.
+// parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because
+// Sluice composes the statements to run from parts of the text.
 func (d *Draft) parseAlteration() *Alteration {
 	var cmds []parse.TreeNode
 	for cmd := range d.Node.List("cmds") {
@@ -136,7 +136,7 @@ func (d *Draft) parseAlteration() *Alteration {
 }
 
 // completeRetype completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
-// its cast to the new type. Otherwise completeRetype returns nil.
+// its cast to the new type. For any other USING, completeRetype returns nil.
 func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at int) *Alteration {
 	def := cmd.Child("def")
 	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")

@@ -117,14 +117,14 @@ func (d *Draft) planDropNotNull() {
 	d.addFinding(finding.Handled(finding.SetNotNullColumn, finding.Rewritten, finding.Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", d.Start))
 }
 
-// newNotNullCheck returns the CHECK that represents NOT NULL of a column. The statement's name for the NOT NULL is
-// dropped, as in PostgreSQL 16.
+// newNotNullCheck returns the CHECK that represents NOT NULL of a column. Sluice drops the statement's name for the
+// NOT NULL, as PostgreSQL 16 does.
 func newNotNullCheck(table, relation, column string) AddedConstraint {
 	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
 
 // parseConstraints returns the AddedConstraints of an ALTER TABLE. parseConstraints returns nil for other statements,
-// and if the steps would not have the statement's meaning.
+// and if the statements that Sluice would run instead do not have the same meaning.
 func (d *Draft) parseConstraints() *AddedConstraints {
 	relation := d.Node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(d.Node.Integer("objtype")) != parse.OBJECT_TABLE {
@@ -209,8 +209,8 @@ type constraintSpan struct {
 	deferrable, deferred bool
 }
 
-// readColumn reads an ADD COLUMN with its constraints. IF NOT EXISTS is excluded. After a lost connection, IF NOT
-// EXISTS would not show whether the constraints of an existing column were added.
+// readColumn reads an ADD COLUMN with its constraints. The result is false for IF NOT EXISTS. After a lost
+// connection, IF NOT EXISTS would not show whether the constraints of an existing column were added.
 func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
 	if f := RefusedFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != finding.AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
@@ -348,8 +348,8 @@ func (r *constraintReader) addConstraint(list *[]AddedConstraint, span constrain
 	return true
 }
 
-// addUnique appends a UNIQUE constraint to list. Its index may have a name, columns and a treatment of NULLs. A
-// repeated column is excluded, because PostgreSQL refuses it.
+// addUnique appends a UNIQUE constraint to list. The constraint may have a name, INCLUDE and NULLS NOT DISTINCT.
+// addUnique returns false for a repeated column, which PostgreSQL refuses, and for unsupported options.
 func (r *constraintReader) addUnique(list *[]AddedConstraint, a AddedConstraint, span constraintSpan) bool {
 	constraint := span.constraint
 	a.Kind, a.body, a.Keys, a.Including = Unique, "", constraint.Names("keys"), constraint.Names("including")
@@ -398,8 +398,8 @@ func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 // use, unlike not_null.
 var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownedSequence: "seq"}
 
-// CandidateName returns the name that PostgreSQL chooses for the constraint. Each pass, from 0, returns the next name
-// to try when constraints of the schema have the earlier ones. For UNIQUE, relations of the schema count, too.
+// CandidateName returns a name that PostgreSQL may choose for the constraint. pass is the number of earlier
+// candidates that other constraints of the schema have. For UNIQUE, relations of the schema count, too.
 func (a *AddedConstraint) CandidateName(pass int) string {
 	label := constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -408,9 +408,9 @@ func (a *AddedConstraint) CandidateName(pass int) string {
 	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// TemporaryName returns the temporary name of the constraint or its index until the rows are checked. Only Sluice uses
-// names of this form. So a client's object is never taken for a leftover of an interrupted statement. pass counts taken
-// names from 0.
+// TemporaryName returns the temporary name of the constraint or its index until the rows are checked. Only Sluice
+// uses names of this form. So a client's object is never taken for a leftover of an interrupted statement. pass is
+// the number of earlier temporary names that are taken.
 func (a *AddedConstraint) TemporaryName(pass int) string {
 	label := "sluice_" + constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -423,7 +423,7 @@ func (a *AddedConstraint) TemporaryName(pass int) string {
 }
 
 // MayBeCandidate reports whether name could be a CandidateName of this kind of constraint, for any table and column.
-// Table and column may have been renamed since.
+// Table and column may have been renamed since the constraint was added.
 func (a *AddedConstraint) MayBeCandidate(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+constraintNameLabels[a.Kind])
 }

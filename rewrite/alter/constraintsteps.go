@@ -168,7 +168,7 @@ func (c *AddedConstraints) hint() string {
 	return "Write, " + eachAlone + strings.Join(c.stepStatements(), "; ") + "."
 }
 
-// stepStatements returns the statements that add the columns and constraints one by one.
+// stepStatements returns the statements that add the columns and constraints one by one, for a person to run.
 func (c *AddedConstraints) stepStatements() (steps []string) {
 	for _, column := range c.Columns {
 		steps = append(steps, column.Add)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Draft is one statement of a text, with what the rules of this package need. A rule is a method without parameters and
-// results. It changes the fields from Edits on, or nothing if the rule does not apply.
+// Draft is one statement of a text, with what the rules of this package need. A rule is a method of Draft without
+// parameters and results. A rule changes the fields from Edits on, or nothing if it does not apply.
 type Draft struct {
 	Rules Rules
 	Raw   parse.TreeNode // the RawStmt
@@ -45,7 +45,7 @@ type Rules struct {
 // Notice is a notice or warning that the client gets before the answer to a statement.
 type Notice struct{ Message, Detail string }
 
-// Steps is a plan of statements that the server gets instead of one that it refuses. The plans of this package are
+// Steps is a plan of the statements that Sluice sends instead of one that DSQL refuses. The plans of this package are
 // *Alteration, *AddedConstraints and *EnumValueAddition.
 type Steps interface {
 	// TextAndTag returns the client's statement and its command tag.

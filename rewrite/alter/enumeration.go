@@ -93,8 +93,8 @@ func addValueAdvice(of, value string) string {
 	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.QuoteLiteral(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
-// renameValueAdvice returns the advice to rename a value of a domain that replaces an enumeration. Rows are updated
-// before the old value is refused and once more afterwards, because other sessions may have written it in between.
+// renameValueAdvice returns the advice to rename a value of a domain that replaces an enumeration. The advice updates
+// rows before the old value is refused, and again afterwards, because other sessions may write it in between.
 func renameValueAdvice(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.QuoteLiteral(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +

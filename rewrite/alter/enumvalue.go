@@ -136,8 +136,8 @@ func (d *DomainCheck) NextName() string {
 	return stem + number
 }
 
-// NewestDomainCheck returns a domain's CHECK with the highest number, and the others. follows is false if the others
-// are not its predecessors. A predecessor may have a value that newest lacks, if two sessions added values at once.
+// NewestDomainCheck returns the CHECK with the highest number, and the others as old. follows is false if these are
+// not its predecessors. A predecessor may have a value that newest lacks, if two sessions added values at once.
 func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*DomainCheck, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainCheck) int { return cmp.Compare(a.number, b.number) })
@@ -154,7 +154,7 @@ func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*Domai
 	return newest, old, true
 }
 
-// WithValue returns values with the enumeration's new value, in the order of the type.
+// WithValue returns values with the new value at the place that BEFORE or AFTER gives, otherwise at the end.
 func (e *EnumValueAddition) WithValue(values []string) []string {
 	at := len(values)
 	if e.Placed {

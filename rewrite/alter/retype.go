@@ -58,8 +58,8 @@ func (a *Alteration) isRetypable() bool {
 // apartSuffix is the length in bytes that ColumnTypeChange adds to a column's name.
 const apartSuffix = len("__new_00000000")
 
-// ColumnTypeChange is a change of a column's type in progress. NewColumn is the temporary name of the new column, which
-// later gets the final name. OldColumn is then the name of the old column.
+// ColumnTypeChange is a change of a column's type in progress. NewColumn is the temporary name of the new column,
+// which later gets the final name. From then on OldColumn is the name of the old column.
 type ColumnTypeChange struct {
 	*Alteration
 	NewColumn, OldColumn string
@@ -108,7 +108,7 @@ func (r *ColumnTypeChange) SetDefaultSQL(value string) string {
 }
 
 // BackfillSQL returns the UPDATE that copies values to rows whose new column is NULL. from is the current name of the
-// old column. As in ALTER TABLE, values are converted by an assignment cast unless USING casts them. rows bounds the
+// old column. As in ALTER TABLE, an assignment cast converts the values unless USING casts them. rows bounds the
 // number of rows, unless key is empty.
 func (r *ColumnTypeChange) BackfillSQL(from string, key []string, rows int) string {
 	return r.updateSQL(r.valueSQL(from), parse.QuoteIdent(r.NewColumn)+" IS NULL AND "+parse.QuoteIdent(from)+" IS NOT NULL", key, rows)
@@ -141,8 +141,8 @@ func (r *ColumnTypeChange) DropEqualityCheckSQL(name string) string {
 	return r.alterTableSQL("DROP CONSTRAINT IF EXISTS %s", name)
 }
 
-// CopyDifferingSQL returns the UPDATE that copies the old column's values which differ. The UPDATE sets no NULL, so
-// that the CHECKs of AddEqualityCheckSQL and NotNullCheck hold. No value moves between rows, so the copy is safe.
+// CopyDifferingSQL returns the UPDATE that copies old values where the new column differs. The UPDATE sets no NULL,
+// so that the CHECKs of AddEqualityCheckSQL and NotNullCheck hold. No value moves between rows, so the copy is safe.
 func (r *ColumnTypeChange) CopyDifferingSQL(from string, key []string, rows int) string {
 	return r.updateSQL(r.valueSQL(from), "NOT ("+r.equalityCondition(from)+")", key, rows)
 }

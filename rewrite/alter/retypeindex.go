@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a column's type changes (ColumnTypeChange), its indexes are created again over the new column. The catalog shows
-// an index as a CREATE INDEX. The column is renamed in the tree of this statement, and the tree is deparsed.
+// When a column's type changes (ColumnTypeChange), Sluice creates its indexes again over the new column. The catalog
+// shows an index as a CREATE INDEX. Sluice renames the column in the tree of this statement, and deparses the tree.
 
 // IndexCopy is an index over the new column that copies an index over the old column, under another name.
 type IndexCopy struct {
@@ -188,8 +188,8 @@ func (l *IndexCopy) ComputeKeysQuery() string {
 	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.whereSQL()
 }
 
-// DuplicateQuery returns a query for one group of rows with equal index keys. Its columns are the keys, and then
-// whether each key is NULL.
+// DuplicateQuery returns a query for one group of rows with equal index keys. The query's columns are the keys,
+// followed by whether each key is NULL.
 func (l *IndexCopy) DuplicateQuery() string {
 	var nulls, present, at []string
 	for i, key := range l.keys {
@@ -249,8 +249,8 @@ func (l *IndexCopy) omitsColumn(m parse.TreeNode) bool {
 	return !slices.ContainsFunc(parse.AppendColumnRefs(m, nil), func(ref parse.TreeNode) bool { return slices.Equal(ref.Names("fields"), []string{l.r.NewColumn}) })
 }
 
-// strictOperators and strictFunctions are builtin operators and functions that return NULL if an operand is NULL, and
-// are not evaluated then.
+// strictOperators and strictFunctions are builtin operators and functions that return NULL, without being evaluated,
+// if an operand is NULL.
 var (
 	strictOperators = parse.WordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
 	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")

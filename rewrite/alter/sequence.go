@@ -8,8 +8,8 @@ type OwnedSequence struct {
 	Options string // the options of its CREATE SEQUENCE, in a form that DSQL takes
 }
 
-// CandidateName returns the name that PostgreSQL gives to the column's sequence. Each pass, counted from 0, returns the
-// next name to try when relations of the schema have the earlier ones.
+// CandidateName returns a name that PostgreSQL may give to the sequence of a column in table relation. pass is the
+// number of earlier candidates that other relations of the schema have.
 func (s *OwnedSequence) CandidateName(relation string, pass int) string {
 	a := AddedConstraint{relation: relation, nameColumns: s.Column, Kind: ownedSequence}
 	return a.CandidateName(pass)

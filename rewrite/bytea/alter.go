@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// alterTable rewrites an ALTER TABLE of a mapped table.
+// alterTable rewrites an ALTER TABLE of a table that has mapped columns (bytea stored as text).
 func (d *ddlMapper) alterTable(alter parse.TreeNode) {
 	rel := d.findRelation(alter.Child("relation"))
 	if rel == nil {
@@ -72,7 +72,7 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 	}
 }
 
-// refuseCheckChange refuses an ALTER TABLE that drops or renames the CHECK by which Sluice recognizes a mapped column.
+// refuseCheckChange refuses to drop or rename the CHECK by which Sluice finds a mapped column (bytea stored as text).
 func (d *ddlMapper) refuseCheckChange(t *MappedTable, constraint string) {
 	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.IsMapped(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")

@@ -12,15 +12,15 @@ const opExpr = int(parse.AEXPR_OP)
 // the bytes.
 var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
-// comparisonPlanner decides which comparisons with a mapped column become comparisons of hexadecimal digits, so that an
-// index can serve them. It changes nothing.
+// comparisonPlanner decides which comparisons with mapped columns (bytea stored as text) become comparisons of
+// digits. An index can serve a comparison of hexadecimal digits. comparisonPlanner changes nothing.
 type comparisonPlanner struct {
 	spans   *spanFinder
 	columns *columnResolver
 	params  *paramChecker
 }
 
-// operand is a part of a comparison of hexadecimal digits.
+// operand is an expression in a comparison, with the way to rewrite it so that hexadecimal digits are compared.
 type operand struct {
 	node        parse.TreeNode
 	form        operandForm
@@ -39,8 +39,8 @@ const (
 	digitQuery                      // a query of one column returns digits
 )
 
-// plan returns the operands of a comparison in the order of the text. The result is empty if the columns in it must be
-// read as bytea. plan appends to buffer.
+// plan returns the operands of a comparison in the order of the text. The result is empty if the columns in the
+// comparison must be read as bytea. plan appends to buffer.
 func (p *comparisonPlanner) plan(buffer []operand, s *scope, node parse.TreeNode) []operand {
 	op := node.Names("name")
 	at := p.spans.tokenOf(node)
@@ -94,7 +94,7 @@ func (p *comparisonPlanner) planSides(buffer []operand, s *scope, left, right pa
 	return nil
 }
 
-// mappedOperand returns the operand that is only a reference to a mapped column. ok is false for other expressions.
+// mappedOperand returns n as an operand. ok is false unless n is only a reference to a mapped bytea column.
 func (p *comparisonPlanner) mappedOperand(s *scope, n parse.TreeNode) (o operand, ok bool) {
 	c, ok := p.columns.bareMappedColumn(s, n)
 	return operand{node: n, form: mappedColumn, column: c}, ok
@@ -235,7 +235,7 @@ func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right pa
 	return nil
 }
 
-// oneColumn marks the only column of a query as one that returns hexadecimal digits.
+// oneColumn says that the only column of a query returns hexadecimal digits.
 var oneColumn = []bool{true}
 
 // hasTypedElement reports whether an array has the type of one of its elements. An array of literals only is text[],

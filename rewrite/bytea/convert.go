@@ -10,8 +10,7 @@ type Conversion struct {
 	toHex, toBytea struct{ open, close string }
 	// hexTree and byteaTree return the parse trees of the conversions to digits and to bytea, with NULL as the operand.
 	hexTree, byteaTree func() parse.TreeNode
-	// check is the SQL condition that a column contains pairs of lower-case hexadecimal digits. %c is replaced by the
-	// column.
+	// check is the SQL condition that a column contains pairs of lower-case hexadecimal digits. %c means the column.
 	check string
 	// dependsOnSetting means that the conversion depends on a setting, so that a generated column must not contain its
 	// digits.

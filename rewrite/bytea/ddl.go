@@ -75,8 +75,8 @@ func (d *ddlMapper) refuse(detail string) {
 	}
 }
 
-// findRelation returns the relation that a RangeVar names, or nil if the snapshot of the schema has none. An unknown
-// search path refuses the statement.
+// findRelation returns the relation that a RangeVar names, or nil if the snapshot of the schema has none. With an
+// unknown search path, findRelation refuses the statement.
 func (d *ddlMapper) findRelation(relation parse.TreeNode) *schema.Relation {
 	return d.findNamed(relation.Text("schemaname"), relation.Text("relname"))
 }
@@ -138,8 +138,8 @@ func (d *ddlMapper) insertAfter(i int, text string) {
 	}
 }
 
-// renameList replaces mapped names in a list of columns by their names on the server. The names are in a field of node,
-// and open is the list's parenthesis.
+// renameList replaces names of mapped bytea columns in a list by their names on the server. The names are in a field
+// of node, and open is the list's parenthesis. mapped reports whether a name is that of a mapped column.
 func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapped func(name string) bool) {
 	i := 0
 	var tokens []int

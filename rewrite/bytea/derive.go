@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// tableDeriver replaces mapped tables in a query by derived tables with the clients' columns.
+// tableDeriver replaces tables with mapped columns (bytea stored as text) by derived tables with bytea columns.
 type tableDeriver struct {
 	draft draft
 	names *schema.NameResolver
@@ -77,7 +77,7 @@ func collectAliases(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// rowTypeOf is the name of the function that returns a row's type. The row type of a derived table has no name.
+// rowTypeOf is the function that returns a row's type, which has no name for a derived table.
 const rowTypeOf = "pg_typeof"
 
 // collectWholeRowNames adds to names the names by which an expression may read a table's whole row. A name in an
@@ -114,7 +114,7 @@ func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// deriveTablesIn replaces the mapped tables in a tree by derived tables.
+// deriveTablesIn replaces the tables in a tree that have mapped columns (bytea stored as text) by derived tables.
 func (t *tableDeriver) deriveTablesIn(node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {

@@ -60,7 +60,7 @@ func (d *draft) parseSQL(sql string) parse.TreeNode {
 	return tree.Child("stmts").Child("stmt")
 }
 
-// diagnostics are the reasons why a draft is of no use. The first of each kind counts.
+// diagnostics are the reasons why a draft is of no use. Only the first reason of each kind is recorded.
 type diagnostics struct {
 	refusal *RefusalError
 	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be rewritten
@@ -75,8 +75,8 @@ func (d *diagnostics) refuse(detail string) {
 	}
 }
 
-// refuseAmbiguous refuses a column name that two tables have. With the server's names the reference would not be
-// ambiguous.
+// refuseAmbiguous refuses a column name that two tables have, because the reference would not be ambiguous with the
+// server's column names.
 func (d *diagnostics) refuseAmbiguous(name string) {
 	if d.refusal == nil {
 		d.refusal = &RefusalError{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
@@ -91,7 +91,7 @@ func (d *diagnostics) recordUnconvertible(detail string) {
 	}
 }
 
-// recordPositionLost records that a token was not found.
+// recordPositionLost records that a token was not found, so that columns cannot be converted in place.
 func (d *diagnostics) recordPositionLost() {
 	d.recordUnconvertible("The place of a name or a value was not found in the text.")
 }

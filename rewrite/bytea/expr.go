@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// exprMapper rewrites expressions, and converts references to mapped bytea columns and values for them.
+// exprMapper rewrites expressions. It converts mapped columns (bytea stored as text), and values for such columns.
 type exprMapper struct {
 	draft       *draft
 	by          *Conversion
 	columns     *columnResolver
 	comparisons comparisonPlanner
 	queries     subqueryMapper
-	// readAllAsBytea means that the statement reads all mapped columns as bytea, and that no comparison is changed.
-	// This is slow, but the first and last tokens of operands need not be found.
+	// readAllAsBytea means that the statement reads all mapped columns (bytea stored as text) as bytea, and that no
+	// comparison is changed. This is slow, but the first and last tokens of operands need not be found.
 	readAllAsBytea bool
 }
 
 // subqueryMapper rewrites the queries within expressions and FROM. The query's names may mean columns of outer. The
-// columns that wanted marks return hexadecimal digits, which requires a plain SELECT.
+// columns with wanted true return hexadecimal digits, which requires a plain SELECT.
 type subqueryMapper interface {
 	rewriteQuery(node parse.TreeNode, outer *scope, wanted []bool) queryColumns
 }
 
-// rewriteExpr rewrites an expression. Mapped columns in it are read as bytea.
+// rewriteExpr rewrites an expression. Mapped columns (bytea stored as text) in it are read as bytea.
 func (m *exprMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	node := n.NodeContent()
 	switch node.TypeName() {
@@ -66,8 +66,8 @@ func (m *exprMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	}
 }
 
-// rewriteComparison rewrites a comparison with a mapped column to a comparison of hexadecimal digits.
-// rewriteComparison returns false, without a change, if the column must be read as bytea instead.
+// rewriteComparison rewrites a comparison with a mapped column (bytea stored as text) to a comparison of hexadecimal
+// digits. rewriteComparison returns false, without a change, if the column must be read as bytea instead.
 func (m *exprMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	var few [3]operand
 	operands := m.comparisons.plan(few[:0], s, node)
@@ -166,7 +166,7 @@ func (m *exprMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	return ok
 }
 
-// convertRowField converts the expression (t).k of a mapped column k to bytea.
+// convertRowField converts the expression (t).k, for a mapped column k (bytea stored as text), to bytea.
 func (m *exprMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn) {
 	first := m.draft.tokenOf(node.Child("arg"))
 	last := first + 1
@@ -183,7 +183,7 @@ func (m *exprMapper) convertRowField(n, node, field parse.TreeNode, c itemColumn
 	m.draft.meant.WrapInSample(n, by.byteaTree())
 }
 
-// convertRef converts a reference to a mapped column to bytea.
+// convertRef converts a reference to a mapped column (bytea stored as text) to bytea.
 func (m *exprMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
 	at, by := m.draft.tokenOf(ref), m.by
 	m.draft.insertBefore(at, by.toBytea.open)
@@ -204,7 +204,7 @@ func (m *exprMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 }
 
 // convertValue converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
-// to a mapped column or compared with one.
+// to a mapped column (bytea stored as text) or compared with one.
 func (m *exprMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
 	if n.NodeContent().Is("SetToDefault") {
 		return
@@ -220,7 +220,7 @@ func (m *exprMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
 	m.draft.meant.WrapInSample(n, by.hexTree())
 }
 
-// rewriteSubLink rewrites a subquery within an expression.
+// rewriteSubLink rewrites a subquery within an expression, for mapped columns (bytea stored as text).
 func (m *exprMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	test, query := node.WrappedNode("testexpr"), node.Child("subselect")
 	if test.Shape == nil {

@@ -135,8 +135,8 @@ func (m *fromMapper) naturalJoinColumns(left, right columnView) (names []string)
 	return names
 }
 
-// mergedColumns returns the columns of a join that merges the columns named in using. A merged column must not be
-// mapped, unless both sides have the same name on the server. same maps column names to that name.
+// mergedColumns returns the columns of a join that merges the columns named in using. same maps the name of a mapped
+// column (bytea stored as text) to its server name if both sides share it. No other merged column may be mapped.
 func (m *fromMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
 	var all, rest []itemColumn
@@ -216,7 +216,7 @@ func (m *fromMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView
 	return it.applyAlias(alias).asView()
 }
 
-// addCTEs adds the WITH queries of a clause to a scope, so that names can refer to them.
+// addCTEs adds the WITH queries of a clause to a scope, so that names in the scope can refer to them.
 func (m *fromMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return

@@ -31,7 +31,7 @@ func (d *ddlMapper) createIndex(index parse.TreeNode) {
 }
 
 // renameIndexColumns renames the columns of an index, whose list opens at token open. renameIndexColumns reports
-// whether one of the columns is mapped.
+// whether one of the columns is mapped (bytea stored as text).
 func (d *ddlMapper) renameIndexColumns(t *MappedTable, index parse.TreeNode, field string, open int) (touched bool) {
 	ph := d.statementTokens()
 	i := open + 1

@@ -27,7 +27,7 @@ func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColu
 }
 
 // rewriteInsertColumns rewrites the column list of an INSERT. wanted reports for each target column whether it is
-// mapped.
+// mapped (bytea stored as text).
 func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNode) (wanted []bool) {
 	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {
@@ -41,7 +41,7 @@ func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNod
 	return wanted
 }
 
-// rewriteTargetColumn rewrites the name of a target column of an INSERT, and reports whether the column is mapped.
+// rewriteTargetColumn rewrites an INSERT's target column, and reports whether it is mapped (bytea stored as text).
 func (m *queryMapper) rewriteTargetColumn(target columnView, res parse.TreeNode) bool {
 	name := res.Text("name")
 	for _, c := range target.items[0].columns {
@@ -66,7 +66,7 @@ func anyTrue(wanted []bool) bool {
 	return false
 }
 
-// insertValues rewrites the VALUES of an INSERT. Values for mapped columns become digits.
+// insertValues rewrites the VALUES of an INSERT. Values for mapped columns (bytea stored as text) become digits.
 func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted []bool) {
 	within := &scope{outer: s}
 	open := m.insertQueryStart(node)
@@ -120,7 +120,7 @@ func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 	return i
 }
 
-// insertQuery rewrites the query of an INSERT ... SELECT.
+// insertQuery rewrites the query of an INSERT ... SELECT, whose result columns become digits where wanted is true.
 func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted []bool) {
 	if !anyTrue(wanted) {
 		m.rewriteQuery(query, s, nil)
@@ -134,7 +134,7 @@ func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted [
 	m.wrapInsertQuery(s, node, query, head, wanted)
 }
 
-// wrapInsertQuery puts another query around the query of an INSERT, which converts result columns to hexadecimal
+// wrapInsertQuery puts around the query of an INSERT another query that converts result columns to hexadecimal
 // digits.
 func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head int, wanted []bool) {
 	end := m.insertQueryEnd(head)

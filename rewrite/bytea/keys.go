@@ -55,8 +55,8 @@ func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	return same
 }
 
-// deferralCodes returns DEFERRABLE and INITIALLY DEFERRED of all constraints as a short code. For a column constraint
-// these two are separate nodes after the constraint.
+// deferralCodes maps each deferrable constraint to a short code for its DEFERRABLE and INITIALLY DEFERRED. For a
+// column constraint these two are separate nodes after the constraint.
 func deferralCodes(create parse.TreeNode) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
@@ -80,8 +80,8 @@ func deferralCodes(create parse.TreeNode) map[*byte]string {
 	return all
 }
 
-// nameConstraint chooses the name of a constraint, and records it in given if the constraint has a mapped bytea
-// column.
+// nameConstraint chooses the name of a constraint. If the constraint has a mapped column (bytea stored as text),
+// nameConstraint records the name in given.
 func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, keys []string, taken nameChooser, given givenNames) {
 	var columns []string
 	label := "check"

@@ -28,9 +28,9 @@ type Mapping struct {
 type RewrittenForm struct {
 	// Maps means that the statement concerns mapped bytea columns, so that the client's text must not be sent.
 	Maps bool
-	// Derived means that mapped tables became subqueries, so that no index over a mapped column serves the statement.
+	// Derived means that tables with mapped bytea columns became subqueries, so that no index over such a column helps.
 	Derived bool
-	// Again means that the first form of the statement failed verification.
+	// Again means that the first form of the statement failed verification, and that this is another form.
 	Again bool
 	Edits []parse.Edit
 	Meant parse.TreeChanges
@@ -38,8 +38,8 @@ type RewrittenForm struct {
 	Refusal *RefusalError
 }
 
-// RefusalError is an error for the client about a statement over mapped columns (bytea stored as text). Code is a
-// SQLSTATE. Unsent means that the server must not get the statement.
+// RefusalError is the error with which Sluice refuses a statement over mapped columns (bytea stored as text). Code is
+// a SQLSTATE. Unsent means that the server must not get the statement.
 type RefusalError struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool

@@ -11,7 +11,7 @@ import (
 func physicalName(name string) string { return schema.Column{Name: name, Mapped: true}.ServerName() }
 
 // nameChooser chooses the names that PostgreSQL gives to unnamed constraints and indexes, from the column names that
-// clients know. nameChooser avoids only names in the same statement. If another table has the name, the server
+// clients know. nameChooser avoids only names in the same statement. If another relation has the name, the server
 // refuses the statement.
 type nameChooser struct {
 	taken  map[string]bool

@@ -6,8 +6,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // the column c becomes decode(c, 'hex'). A value that is written to a mapped column or compared with one becomes
 // encode(value, 'hex'). Therefore the server's answers need no change.
 
-// queryMapper rewrites one statement that reads or writes rows, for mapped columns (bytea stored as text). It has
-// the parts of the rewriting, each of which uses the parts before it.
+// queryMapper rewrites one statement that reads or writes rows, for mapped columns (bytea stored as text). Each field
+// that rewrites a kind of SQL uses the fields before it.
 type queryMapper struct {
 	by      *Conversion
 	draft   draft
@@ -60,9 +60,9 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 	return RewrittenForm{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
 }
 
-// AlternativeForm returns another rewritten form, for mapped columns, of a statement that reads or writes rows. It
-// reads all columns as bytea, or mapped tables as subqueries. means verifies the text of a form. ok is false if no
-// form passes, and for other statements.
+// AlternativeForm returns another rewritten form, for mapped columns (bytea stored as text), of a statement that
+// reads or writes rows. The form reads all columns as bytea, or mapped tables as subqueries. means verifies the text
+// of a form. ok is false if no form passes, and for other statements.
 func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made RewrittenForm, ok bool) {
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
 		return RewrittenForm{}, false
@@ -85,7 +85,7 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 	return RewrittenForm{}, false
 }
 
-// convertInPlace returns the draft of a statement whose references to mapped columns are converted where they are.
+// convertInPlace returns a statement's draft, with its references to mapped bytea columns converted where they are.
 func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsBytea bool) *draft {
 	q := m.newQueryMapper(start, end, readAllAsBytea)
 	q.rewriteStatement(node)
@@ -109,7 +109,7 @@ func (m *Mapping) namesMappedRelation(node parse.TreeNode) bool {
 	return false
 }
 
-// rewriteStatement rewrites a statement that reads or writes rows.
+// rewriteStatement rewrites a statement that reads or writes rows, for mapped columns (bytea stored as text).
 func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":

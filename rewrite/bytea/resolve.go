@@ -34,7 +34,7 @@ func (r *columnResolver) resolveRelation(node parse.TreeNode) columnView {
 	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// resolveColumn returns the column to which a column reference refers. ok reports whether the column is mapped.
+// resolveColumn returns the column that a reference names. ok reports that it is mapped (bytea stored as text).
 func (r *columnResolver) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
 	names := make([]string, 0, 4)
 	for field := range ref.List("fields") {

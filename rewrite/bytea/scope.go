@@ -35,7 +35,7 @@ type itemColumn struct {
 	of           *fromItem // nil for a column that JOIN USING has merged
 }
 
-// hasMapped reports whether a column of the columnView is mapped.
+// hasMapped reports whether a column of the columnView is mapped (bytea stored as text).
 func (v *columnView) hasMapped() bool { return anyMapped(v.columns) }
 
 func anyMapped(columns []itemColumn) bool {
@@ -140,7 +140,7 @@ func (o queryColumns) asItem(name string) *fromItem {
 	return it
 }
 
-// resolveStar returns the columns that a star means. known is false if there may be others.
+// resolveStar returns the columns that a star means. known is false if there may be other columns.
 func (s *scope) resolveStar(ref parse.TreeNode) (columns []itemColumn, known bool) {
 	names := ref.Names("fields")
 	if len(names) == 0 {
@@ -157,8 +157,8 @@ func (s *scope) resolveStar(ref parse.TreeNode) (columns []itemColumn, known boo
 	return it.columns, !it.unknown
 }
 
-// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some are unknown, and for a
-// node that is no star.
+// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some columns are unknown,
+// or if node is no star.
 func (s *scope) knownStarColumns(node parse.TreeNode) []itemColumn {
 	if !isStar(node) {
 		return nil

@@ -28,8 +28,8 @@ type selectMapper struct {
 	constants *constantRefs
 }
 
-// rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns. The columns that wanted marks return
-// hexadecimal digits, which requires a plain SELECT.
+// rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns (bytea stored as text). The columns
+// with wanted true return hexadecimal digits, which requires a plain SELECT.
 func (m *selectMapper) rewriteSelect(node parse.TreeNode, outer *scope, wanted []bool) queryColumns {
 	s := &scope{outer: outer}
 	m.from.addCTEs(s, node.Child("with_clause"))
@@ -119,7 +119,7 @@ func (m *selectMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns
 	return made
 }
 
-// rewriteTargets rewrites the result columns of a query. The columns that wanted marks return hexadecimal digits.
+// rewriteTargets rewrites a query's result columns. Columns with wanted true return hexadecimal digits.
 func (m *selectMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
 	var out []selectedColumn
 	var list []parse.Value
@@ -194,8 +194,8 @@ func (m *selectMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	}
 }
 
-// expandStar replaces a star by its columns if one of the columns is mapped or wanted as digits. expandStar returns the
-// new text, or "". before is the number of result columns before the star.
+// expandStar replaces a star by its columns if one of the columns is mapped (bytea stored as text) or wanted as
+// digits. expandStar returns the new text, or "". before is the number of result columns before the star.
 func (m *selectMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
 	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {
@@ -308,7 +308,7 @@ func (m *selectMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	}
 }
 
-// rewriteGroupKey rewrites a GROUP BY key. An unqualified name means a column of FROM first.
+// rewriteGroupKey rewrites a GROUP BY key. In such a key, an unqualified name means a column of FROM if there is one.
 func (m *selectMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
 	node := n.NodeContent()
 	switch {
@@ -331,7 +331,7 @@ func (m *selectMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selecte
 	m.rewriteOutputSortKey(s, n, out, unknown)
 }
 
-// canReturnDigits reports whether a query can return hexadecimal digits for the columns that wanted marks.
+// canReturnDigits reports whether a query can return hexadecimal digits for the columns with wanted true.
 func canReturnDigits(spans *spanFinder, query parse.TreeNode, wanted []bool) bool {
 	if !isPlainSelect(query) {
 		return false

@@ -28,9 +28,9 @@ func tableOfRelation(rel *schema.Relation) *MappedTable {
 	return t
 }
 
-// TableFromCreate returns the table of a CREATE TABLE with its mapped columns. Mapped are the bytea columns that are in
-// a key, reference a mapped column, or are listed in the configuration. A table that the server refuses anyway has no
-// mapped columns.
+// TableFromCreate returns the table of a CREATE TABLE with its mapped columns. Mapped (stored as text) are bytea
+// columns that are in a key, reference a mapped column, or are listed in the configuration. A table that the server
+// refuses anyway has no mapped columns.
 func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	relation := create.Child("relation")
 	t := &MappedTable{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
@@ -208,8 +208,8 @@ func (d *ddlMapper) changeTypeToText(column parse.TreeNode) {
 	d.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
-// CheckConstraint returns the CHECK constraint of a mapped column, which allows only pairs of lower-case hexadecimal
-// digits. The constraint has the column's name, by which Sluice recognizes mapped columns.
+// CheckConstraint returns the CHECK constraint of a mapped column (bytea stored as text), which allows only pairs of
+// lower-case hexadecimal digits. The constraint has the column's name, by which Sluice recognizes mapped columns.
 func (by *Conversion) CheckConstraint(physical string) string {
 	c := parse.QuoteIdentIfNeeded(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"

@@ -57,8 +57,8 @@ func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse
 	}
 }
 
-// rewriteMultiAssign rewrites an assignment to several columns, as in SET (a, b) = (1, 2). The first column's node has
-// the source.
+// rewriteMultiAssign rewrites an assignment to several columns, as in SET (a, b) = (1, 2). Only the node of the first
+// column has the source, here (1, 2).
 func (m *queryMapper) rewriteMultiAssign(s *scope, target columnView, group []parse.TreeNode) {
 	var wanted []bool
 	for _, n := range group {

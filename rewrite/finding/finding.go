@@ -79,7 +79,7 @@ const (
 	NotTheSame  = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// Refused returns a finding about a feature in a statement that reaches the server unchanged and fails there.
+// Refused returns a finding about feature f in a statement that the server gets unchanged and refuses.
 func Refused(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
@@ -95,7 +95,7 @@ func Handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	return finding
 }
 
-// Disabled returns a finding about a feature whose rule is disabled.
+// Disabled returns a finding about a feature for which the rewriting rule is disabled.
 func Disabled(f Feature, at int) Finding {
 	finding := Refused(f, at)
 	finding.Action = SwitchedOff
@@ -105,7 +105,7 @@ func Disabled(f Feature, at int) Finding {
 // Bytes returns the memory of a slice of findings in bytes. The findings' texts are constants and do not count.
 func Bytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// New returns the finding about a feature of a statement that passes unchanged, at offset 0.
+// New returns the finding, at offset 0, about a feature of a statement that the server gets unchanged.
 func New(f Feature) Finding { return Refused(f, 0) }
 
 // Sentence returns a remedy, the advice of a finding, as a sentence with a capital letter and a period, or "" for "".

@@ -15,7 +15,7 @@ import (
 type FindingStatus uint8
 
 const (
-	// Handled means that Sluice changes the statement when it is sent, with the same meaning.
+	// Handled means that Sluice, when a client sends the statement, changes it without changing its meaning.
 	Handled FindingStatus = iota
 	// People means that a person should check the statement. For a finding of severity Warning, Sluice changes the
 	// statement, but its effect differs.
@@ -131,8 +131,8 @@ func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResul
 // Sluice awaits only the jobs of CREATE INDEX that it has rewritten itself.
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
-// locateFindings locates the findings of a statement in its file. changed says that the file gets another text for the
-// statement.
+// locateFindings gives findings of a statement their lines in the file. changed says that the file gets another text
+// for the statement.
 func locateFindings(s parse.ScriptStatement, findings []finding.Finding, changed bool) []PlacedFinding {
 	placed := make([]PlacedFinding, 0, len(findings))
 	line, counted := s.Line, 0

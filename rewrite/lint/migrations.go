@@ -51,13 +51,13 @@ func (t *migrationTool) remedy(down bool) string {
 
 // runMode is how a migration tool runs a part of a file.
 type runMode struct {
-	// tool is the migration tool that runs the part. With nil each statement is sent alone, as by psql.
+	// tool is the migration tool that runs the part. nil means that each statement is sent alone, as by psql.
 	tool *migrationTool
 	down bool // it undoes a migration
 	// wrapped reports that the migration tool begins a transaction before the part and commits it afterwards.
 	wrapped bool
-	// whole reports that the migration tool sends the part as one multi-statement query. Statements outside of a block
-	// are then one transaction too.
+	// whole reports that the migration tool sends the part as one multi-statement query. All its statements outside of a
+	// block are one transaction.
 	whole bool
 }
 
@@ -105,7 +105,7 @@ var (
 // breakpoint is the line at which the migration tool Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
-// detectTool returns the migration tool of a file, by its marks and its name, or nil if the tool is unknown.
+// detectTool returns the migration tool of a file, by its comments, its name or its folder, or nil if it is unknown.
 func detectTool(s *SourceFile) *migrationTool {
 	folder, name := path.Split(s.Path)
 	switch {
@@ -160,8 +160,8 @@ func (s *SourceFile) splitParts() []filePart {
 	return []filePart{{to: len(s.Text), begins: true}}
 }
 
-// splitAtMarks splits a text at each match of mark, which belongs to no part. turn gets the submatches, and returns the
-// part after the mark.
+// splitAtMarks splits a text at each match of mark. No part contains the match. turn gets the submatches, and returns
+// the part after the match.
 func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(last filePart, said []string) filePart) []filePart {
 	all := []filePart{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {

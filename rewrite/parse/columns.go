@@ -82,7 +82,7 @@ func AppendColumnRefs(expr TreeNode, refs []TreeNode) []TreeNode {
 }
 
 // ContainsTimeWord reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
-// the current time, which changes between batches.
+// the current time, which differs between the batches of a DELETE.
 func ContainsTimeWord(text []byte) bool {
 	for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch strings.ToLower(word) {

@@ -25,8 +25,8 @@ func withoutCopies(tree TreeNode) []byte {
 	return tree.Wire
 }
 
-// removeCopies removes the copies of assignments' sources from one node. changed is false if the node has no copy. wire
-// is then the node's own.
+// removeCopies removes the copies of assignments' sources from one node. changed is false if the node has no copy. In
+// that case wire is the node's own wire form.
 func removeCopies(m TreeNode) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
 	at := 0 // end of the fields read so far

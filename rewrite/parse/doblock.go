@@ -20,8 +20,8 @@ type DoBlock struct {
 	IgnoredCodes []string // the SQLSTATEs that the block ignores
 }
 
-// ReadDoBlock reads the body of a DO block. ok is false for a body of another form. Bodies with comments are excluded,
-// because the statement is cut out of the text.
+// ReadDoBlock reads the body of a DO block. ok is false for a body of another form. ok is also false for a body with
+// comments, because Sluice cuts the statement out of the text.
 func ReadDoBlock(body string) (g DoBlock, ok bool) {
 	ph := LexTokens([]byte(body), 0, len(body))
 	i := 1

@@ -49,8 +49,8 @@ func EditedText(text string, edits []Edit) string {
 	return made
 }
 
-// originalOffset converts an offset in the edited text to an offset in the original text. The offset of an inserted
-// byte becomes the start of its edit.
+// originalOffset converts an offset in the edited text to an offset in the original text. For a byte that an edit
+// inserted, the result is the start of that edit.
 func originalOffset(edits []Edit, offset int) int {
 	shift := 0 // for offsets behind the edits so far: after = before + shift
 	for _, e := range edits {

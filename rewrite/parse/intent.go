@@ -19,7 +19,7 @@ type treeChange struct {
 // a changed node must not be empty.
 type TreeChanges map[*byte][]treeChange
 
-// Set records that a field of node m gets these values.
+// Set records that a field of node m is to get these values.
 func (in TreeChanges) Set(m TreeNode, field string, values ...Value) {
 	key := &m.Wire[0]
 	in[key] = append(in[key], treeChange{field, values})
@@ -44,7 +44,7 @@ type FieldWithValue struct {
 type FieldWalker struct {
 	shape *nodeType
 	wire  []byte
-	// changed holds the fields if the node has intended changes. wire is not used then.
+	// changed holds the fields if the node has intended changes. In that case wire is not used.
 	changed []FieldWithValue
 	listed  bool
 }

@@ -158,8 +158,8 @@ func (m TreeNode) UnwrapNode() TreeNode {
 	return TreeNode{}
 }
 
-// FieldNumber returns the number of a node type's field. An unknown name is an internal error. The first statement of a
-// kind uses every name.
+// FieldNumber returns the number of a node type's field. An unknown name is an internal error, with which FieldNumber
+// panics already for the first statement of a kind.
 func (s *nodeType) FieldNumber(field string) protowire.Number {
 	n, ok := s.numbers[field]
 	if !ok {

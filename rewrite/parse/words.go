@@ -10,8 +10,8 @@ type WordRole uint16
 
 // These are the roles that an SQL word may have for ScanWords and CheckLimits.
 const (
-	// telltale words are words that matter for a pin, a classification or a rule. A text with a telltale word must be
-	// parsed.
+	// telltale words matter for classifying a text, for a rule, or for the question whether a session must keep its
+	// backend. A text with a telltale word must be parsed.
 	telltale WordRole = 1 << iota
 	// Callable words may precede a parenthesis in a query that only reads: functions without side
 	// effects, and keywords that cannot be functions.

@@ -242,8 +242,8 @@ func (n *NameResolver) MayNameMapped(tables []string) bool {
 	})
 }
 
-// MayBeChanged reports whether a statement's tables may be others than in the snapshot, after DDL over the tables
-// changed. They may be if the snapshot lacks one, if one may be mapped, or if both lists have one name.
+// MayBeChanged reports whether a statement's tables may differ from the snapshot, after DDL over the tables in
+// changed. They may if the snapshot lacks one, if one may have mapped columns, or if both parameters share a name.
 func (n *NameResolver) MayBeChanged(tables, changed []string) bool {
 	return n.LacksAnyTable(tables) || n.MayNameMapped(tables) || slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)

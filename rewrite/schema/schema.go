@@ -74,8 +74,8 @@ type Schema struct {
 	relations map[relationName]*Relation
 	mapped    map[string]bool // names, without schema, of relations with mapped columns
 	known     map[string]bool // names, without schema, of all relations
-	// Outside is the snapshot of other sessions, if this one was read within a transaction that has run DDL. It is nil
-	// for a snapshot of committed relations. Outside must not change after other goroutines have got the snapshot.
+	// Outside is the snapshot of other sessions, if this one was read within a transaction that has run DDL. Outside is
+	// nil for a snapshot of committed relations. It must not change after other goroutines have got the snapshot.
 	Outside *Schema
 
 	mu    sync.Mutex
@@ -217,7 +217,7 @@ func (n *NameResolver) Schema() *Schema {
 }
 
 // FindRelation returns the relation that a name denotes, or nil if the snapshot has none. schema is "" for an
-// unqualified name. known is false if the search path is unknown and the name could be a mapped relation.
+// unqualified name. known is false if the path is unknown and relations of that name have mapped bytea columns.
 func (n *NameResolver) FindRelation(schema, name string) (r *Relation, known bool) {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}], true
@@ -242,9 +242,9 @@ func (n *NameResolver) Relation(schema, name string) *Relation {
 	return r
 }
 
-// MayConcernMapped reports whether a text may concern mapped columns: the text names a mapped relation of any schema,
-// or contains the word bytea, which a new table may have. False positives are possible. Texts in lower case cost no
-// allocation.
+// MayConcernMapped reports whether a text may concern mapped columns (bytea stored as text): the text names a mapped
+// relation of any schema, or contains the word bytea, which a new table may have. False positives are possible. Texts
+// in lower case cost no allocation.
 func (n *NameResolver) MayConcernMapped(sql []byte) bool {
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()

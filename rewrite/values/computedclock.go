@@ -5,9 +5,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A computed text may be a word for the time when it is cast, as in `('no' || 'w')::timestamptz`. Every
-// expression that may compute a text therefore counts as a clock. Constants and values of parameters are
-// checked by their bytes (parse.MayReadAsNow).
+// A computed text may be a word for the time when it is cast, as in `('no' || 'w')::timestamptz`. Every expression
+// that may compute a text therefore counts as a clock. For constants and parameters, their bytes decide
+// (parse.MayReadAsNow).
 
 // recordFuncs are functions that convert a text to values of any type.
 var recordFuncs = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")

@@ -17,8 +17,8 @@ type AnswerCell struct{ Row, Column int }
 // FirstRunValues provides the values of an Insertion's first run, which replace values that the server would generate
 // again.
 type FirstRunValues struct {
-	// Value returns SQL, a constant or a parameter, for a value in the answer of the first run. A nil Value means that
-	// the client did not get the answer.
+	// Value returns the SQL, a constant or a parameter, of a value in the server's answer to the first run. A nil Value
+	// means that the client did not get that answer.
 	Value func(AnswerCell) string
 	// Clock means that Value also returns the times in the first answer.
 	Clock bool
@@ -45,7 +45,7 @@ func (in *Insertion) valueSQL(column, row int, g FirstRunValues) string {
 }
 
 // timeValueSource does the work of valueSource for an item that is an expression for the transaction's time. kind is
-// the Time of a column with that expression as its default.
+// the Column.Time that a column with that expression as its default has.
 func (in *Insertion) timeValueSource(column int, it rowItem, g FirstRunValues) (kind string, answered, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
@@ -136,7 +136,7 @@ func (in *Insertion) generatedItemEdits(g FirstRunValues) (edits []parse.Edit, s
 }
 
 // columnListEdits returns the edits that add columns to the INSERT's column list, and insert the text over after the
-// list. A missing list is created.
+// list. If the INSERT has no list, the edits create one.
 func (in *Insertion) columnListEdits(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head

@@ -87,8 +87,8 @@ func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, 
 	return in
 }
 
-// ResolvesSame reports whether names resolve the INSERT's relation to the same relation, with the same columns. A
-// relation that was dropped and created again does not count as the same.
+// ResolvesSame reports whether the resolver names finds, for the INSERT's relation, the same relation with the same
+// columns. A relation that was dropped and created again does not count as the same.
 func (in *Insertion) ResolvesSame(names *schema.NameResolver) bool {
 	name := in.node.Child("relation")
 	r, _ := names.FindRelation(name.Text("schemaname"), name.Text("relname"))

@@ -11,8 +11,7 @@ import (
 // When a transaction is repeated, the time that its client got from the first run replaces the time of the new
 // transaction. The replacement applies to texts and to defaults of columns.
 
-// IsExactTxTime reports whether a column of this Time holds the exact transaction time, with time zone and all
-// digits.
+// IsExactTxTime reports whether time, a Column.Time, means the exact transaction time: with time zone and all digits.
 func IsExactTxTime(time string) bool {
 	switch kind, expression, _ := strings.Cut(time, " "); expression {
 	case "now()", "CURRENT_TIMESTAMP", "transaction_timestamp()":
@@ -24,7 +23,7 @@ func IsExactTxTime(time string) bool {
 // instantType is timestamptz without a precision, in the form that schema.TimeOfDefault expects.
 const instantType = "1184/-1"
 
-// ExactTxTimeKind is the Time of a column that holds the exact transaction time (IsExactTxTime).
+// ExactTxTimeKind is the Column.Time of a column that holds the exact transaction time (IsExactTxTime).
 const ExactTxTimeKind = instantType + " now()"
 
 // DefaultAtInstant returns the value that a column's default has at an instant, as an SQL expression. time is the Time

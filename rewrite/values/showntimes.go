@@ -7,7 +7,7 @@ import (
 )
 
 // A client that got the transaction's time may compare it with a later answer. Sluice can take the time from some
-// answers (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query it.
+// answers (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query the server for the time.
 
 // MayUseTxTime reports whether a text may return or store its transaction's time. MayUseTxTime is a fast check for
 // every statement after a savepoint, with false positives.
@@ -41,8 +41,8 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 	}
 }
 
-// MayHideTxTime reports whether the answer of a text may depend on its transaction's time without showing it
-// exactly. The time may be in an expression, or in rows that may be missing. Several statements count as one.
+// MayHideTxTime reports whether a text's answer may depend on its transaction's time without showing it exactly. The
+// time may be in an expression, or in rows that may be missing. Several statements count as not showing it.
 func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	statements := p.StatementTrees(sql)
 	for _, node := range statements {
@@ -54,8 +54,8 @@ func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) b
 	return false
 }
 
-// returnsTxTime reports whether a statement may return its transaction's time, and whether a column certainly shows the
-// exact time. shows is set for an INSERT ... VALUES ... RETURNING, and for a query of one row without tables.
+// returnsTxTime reports whether a statement may return its transaction's time (tells), and whether a column certainly
+// has the exact time (shows). shows is set for INSERT ... VALUES ... RETURNING and one-row queries without tables.
 func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.TypeName() {

@@ -11,7 +11,7 @@ import (
 // A repeated transaction gets the values of its first run. The values are valid only if no other part of the
 // transaction depends on the clock or changes sequences.
 
-// Effects are effects of a text that may invalidate the values of an earlier run.
+// Effects lists what an SQL text may do that makes values from a transaction's earlier run invalid in its repetition.
 type Effects struct {
 	// Time means that the text may read the clock, which has advanced since the earlier run.
 	Time bool
@@ -22,16 +22,16 @@ type Effects struct {
 	Views bool
 }
 
-// Union returns the union of the effects of two texts.
+// Union returns the Effects of two texts together: each effect that s or t has.
 func (s Effects) Union(t Effects) Effects {
 	return Effects{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
 
-// allEffects are the effects that a text of unknown content may have.
+// allEffects is the Effects of a text of unknown content: it may read the clock, set sequences back and read views.
 var allEffects = Effects{Time: true, Numbers: true, Views: true}
 
-// EffectsOf returns the effects of a text. A text that cannot be read, or calls an unknown function, has all
-// effects.
+// EffectsOf returns the Effects of the text sql. All effects are set if the text cannot be read or calls an unknown
+// function.
 func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effects {
 	statements := p.StatementTrees(sql)
 	if names == nil || len(statements) == 0 && !isBlank(sql) {
@@ -55,8 +55,8 @@ func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effec
 	return s
 }
 
-// onlyDefines reports whether a statement only defines, renames, drops or empties objects. It then reads the clock
-// only if a definition has a constant such as 'now'.
+// onlyDefines reports whether a statement only defines, renames, drops or empties objects. Such a statement reads the
+// clock only if a definition has a constant such as 'now'.
 func onlyDefines(node parse.TreeNode) bool {
 	switch node.TypeName() {
 	case "CreateStmt":
@@ -78,8 +78,8 @@ func onlyDefines(node parse.TreeNode) bool {
 // definingCommands are commands of ALTER TABLE that read and write no rows.
 var definingCommands = map[parse.AlterTableType]bool{parse.AT_ColumnDefault: true, parse.AT_DropColumn: true, parse.AT_DropConstraint: true, parse.AT_DropNotNull: true}
 
-// addsPlainColumn reports whether a command of ALTER TABLE adds a column without constraints. A domain may have a
-// default.
+// addsPlainColumn reports whether a command of ALTER TABLE adds a column of a builtin type and without constraints.
+// (A domain may have a default.)
 func addsPlainColumn(cmd parse.TreeNode) bool {
 	column := cmd.Child("def")
 	return parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_AddColumn && !column.Has("constraints") && parse.IsBuiltinType(column.Child("type_name"))
@@ -197,8 +197,8 @@ func (v *effectScanner) addRelationEffects(m parse.TreeNode) {
 }
 
 // DependsOnData reports whether the answer of a text depends on data that others may change, or on the transaction's
-// time. The answer does not if the text reads no relation and calls only known functions. The same holds for an INSERT
-// of constants or drawn values, and for DDL. Without names, defaults are not considered.
+// time. The answer does not if the text reads no relation and calls only known functions. The same holds for an
+// INSERT of constants or of generated values, and for DDL. If names is nil, defaults are not considered.
 func DependsOnData(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	statements := p.StatementTrees(sql)
 	if len(statements) == 0 {
@@ -268,8 +268,8 @@ func isUnknownCall(call parse.TreeNode) bool {
 var sequenceFuncs = parse.WordSet("currval lastval setval")
 
 // ClassifyGenerated classifies a SELECT whose answer can replace a repeated run. The SELECT must read no table and
-// consist of calls that draw values. The result is Clock if one of the values is the time, otherwise Drawn. The result
-// is Settled for any other text. A text without a word for generated values is not parsed.
+// consist of calls that generate values. The result is Clock if one value is the time, otherwise Drawn. The result is
+// Settled for any other text. A text without a word for generated values is not parsed.
 func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
 	if !rewrite.MayGenerateValues([]byte(sql)) {
 		return schema.Settled
@@ -294,7 +294,7 @@ func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
 	return fill
 }
 
-// generatedKind returns the kind of value that an expression draws, or Settled if the expression is more than one call.
+// generatedKind returns the kind of value that an expression generates, or Settled unless the expression is one call.
 func generatedKind(n parse.TreeNode) schema.DefaultKind {
 	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")

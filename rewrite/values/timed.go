@@ -10,7 +10,7 @@ import (
 // ParseTimed covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
 // (insertsInWith).
 
-// TimedStatement is a statement of a repeated transaction that can get the time of the first run.
+// TimedStatement is a statement into which Sluice, in a repeated transaction, can write the time of the first run.
 type TimedStatement interface {
 	// WithFirstRun returns the statement with values of its first run, or "" if there are no values to use.
 	WithFirstRun(g FirstRunValues) string
@@ -18,12 +18,12 @@ type TimedStatement interface {
 	EffectsWith(g FirstRunValues) Effects
 	// TakesTxTime reports whether the statement gets the time of the transaction's first run.
 	TakesTxTime(g FirstRunValues) bool
-	// ResolvesSame reports whether names still resolve the statement's target tables to the same relations.
+	// ResolvesSame reports whether the resolver names still finds the same relations for the statement's target tables.
 	ResolvesSame(names *schema.NameResolver) bool
 }
 
-// ParseTimed returns a text with one statement as a TimedStatement, or nil if the statement cannot get the
-// transaction's time.
+// ParseTimed parses a text with one statement. The result is nil if Sluice cannot write the time of the transaction's
+// first run into the statement.
 func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) TimedStatement {
 	if in := ParseInsertion(p, sql, names); in != nil {
 		return in
@@ -65,8 +65,8 @@ type insertSelect struct {
 	first int // the token after SELECT or ALL
 }
 
-// parseInsertSelect returns the insertSelect of an INSERT, or nil. Queries that may refer to columns by number are
-// excluded.
+// parseInsertSelect returns the insertSelect of an INSERT, or nil. The result is nil for queries that may refer to
+// columns by number.
 func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolver) *insertSelect {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
@@ -91,7 +91,7 @@ func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolv
 	return s
 }
 
-// WithFirstRun returns the INSERT with values of its first run. The columns with these values precede the others.
+// WithFirstRun returns the INSERT with values of its first run, whose columns precede all other columns.
 func (s *insertSelect) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
 	var added []int

@@ -1,6 +1,6 @@
 package config
 
-// Admin is the part of the configuration about the address of metrics and probes.
+// Admin is the part of the configuration about the address that serves metrics and health probes.
 type Admin struct {
 	Address string // host:port, "" for nowhere
 }

@@ -76,7 +76,7 @@ func (c *Config) usesDedicatedBackends() bool {
 	return c.Proxy.Kind == proxy.Postgres && c.Proxy.Pairing == proxy.Session
 }
 
-// deriveBackend sets the fields that follow from the keys of the backend. deriveBackend must run before the other
+// deriveBackend sets the fields that are computed from the keys of the backend. It must run before the other
 // derivations, which depend on backend.kind.
 func (c *Config) deriveBackend() {
 	c.Proxy.Kind = proxy.BackendKind(c.Backend.Kind)

@@ -37,8 +37,8 @@ var clientKeys = []Key{
 		help: "Values of the same keys for single users, each as user:key=value, independent of client.may_set: migrator:ddl.carry_out=all. The user is the client's login name. Kind dsql only."},
 }
 
-// deriveClient stores the configured values of the keys that clients may override, except for auto. deriveClient
-// also parses the users' values. The method validate reports invalid values.
+// deriveClient stores the configured values, other than auto, of the keys that clients may override. It also parses
+// the values for single users. The method validate reports invalid values.
 func (c *Config) deriveClient() {
 	written := rewrite.ClientOptions{}
 	for key, value := range map[string]string{rewrite.CarryOutKey: c.DDL.CarryOut, alter.AddColumnDefaultKey: c.DDL.AddColumnDefault,

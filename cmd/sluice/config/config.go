@@ -28,8 +28,8 @@ type Config struct {
 	Runtime     Runtime
 	Log         Log
 	Lease       lease.Config
-	// Proxy is the configuration of package proxy. Its fields belong to several topics: some are keys, and others
-	// follow from keys.
+	// Proxy is the configuration of package proxy. Its fields belong to several topics: some are keys, and others are
+	// computed from keys.
 	Proxy proxy.Config
 
 	// values and origins have one entry for each configuration key: the decoded value in force and its source.
@@ -45,7 +45,7 @@ func (c *Config) SourceOf(key string) string { return c.origins[key] }
 // Value returns the decoded value of a key, as its source gave it.
 func (c *Config) Value(key string) any { return c.values[key] }
 
-// deriveFields sets the fields of the configuration that follow from keys. The values of all keys must be set before.
+// deriveFields sets the fields of the configuration that are computed from keys. The values of all keys must be set.
 func (c *Config) deriveFields() {
 	c.deriveBackend()
 	c.deriveReservoir()

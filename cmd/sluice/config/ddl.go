@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// DDL is the part of the configuration about statements of migration tools that DSQL refuses.
+// DDL is the part of the configuration about those statements of migration tools that DSQL refuses.
 type DDL struct {
 	CarryOut         string // exact, or all, which decides the keys at auto (deriveDDL)
 	AddColumnDefault string // refuse, backfill or auto
@@ -54,8 +54,8 @@ var ddlKeys = []Key{
 			"A transaction with a single DDL statement is not divided. autocommit-destructive: also after DROP of a table, column or schema. With either, an ALTER TABLE of several commands that DSQL refuses runs command by command. Kind dsql only."},
 }
 
-// deriveDDL replaces the value auto in the keys that ddl.carry_out decides. deriveDDL runs after deriveClient, which
-// needs the keys as they are written.
+// deriveDDL replaces the value auto in the keys that ddl.carry_out decides. It runs after deriveClient, which needs
+// the values as they are written.
 func (c *Config) deriveDDL() {
 	all := c.DDL.CarryOut == carryOutAll && c.rewritesForDSQL()
 	for _, key := range []struct {

@@ -55,8 +55,8 @@ func (c *Config) deriveLease() {
 	c.Lease.Lifetime = c.Reservoir.BaseLifetime + c.Reservoir.LifetimeJitter
 }
 
-// checkLease checks that backends are closed in time when a lease cannot be renewed. After that time other sidecars use
-// the lease's slots, its part of the cluster's connection count.
+// checkLease checks that Sluice has time to close its backends before a lease that it cannot renew expires. After the
+// expiry other sidecars use the lease's slots, its part of the cluster's connection count.
 func (v *validator) checkLease() {
 	l := v.config.Lease
 	v.require(!l.Slots || l.Guard >= reservoir.LeastGuard, "distributed.guard",

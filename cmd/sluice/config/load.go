@@ -43,7 +43,7 @@ func Load(path string, flags *pflag.FlagSet) (*Config, error) {
 	return l.Config, nil
 }
 
-// LoadWithProblems takes every key's value from the source of highest precedence, and checks each value separately.
+// LoadWithProblems takes every key's value from its source of highest precedence, and checks each value separately.
 func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
 	l := &LoadResult{
 		Config: &Config{values: map[string]any{}, origins: map[string]string{}},
@@ -67,8 +67,8 @@ func LoadWithProblems(path string, flags *pflag.FlagSet) *LoadResult {
 	return l
 }
 
-// CheckPodValues returns the problems that sluice serve would report for these values of keys, in a container whose
-// environment has no other variables.
+// CheckPodValues returns the problems that sluice serve would report for values, which maps configuration keys to
+// values. The container's environment has no other variables.
 func CheckPodValues(values map[string]string) (problems []string) {
 	c := &Config{values: map[string]any{}, origins: map[string]string{}}
 	for i := range Keys {

@@ -1,6 +1,6 @@
 package config
 
-// Log is the part of the configuration about the level and the form of the log.
+// Log is the part of the configuration that selects the level and the format of the log.
 type Log struct {
 	Level, Format string
 }

@@ -20,8 +20,8 @@ type policyFields struct {
 	Name     string   `json:"name,omitempty"`
 }
 
-// decodePolicies decodes a YAML list of locking policies, or JSON text of the same form. The error describes only the
-// form. Values are checked with the rest of the configuration.
+// decodePolicies decodes a YAML list of locking policies, or JSON text of the same form. The error concerns only the
+// form, because the policies' values are checked with the rest of the configuration.
 func decodePolicies(raw any) ([]rewrite.LockPolicy, error) {
 	var items []any
 	switch raw := raw.(type) {
@@ -80,7 +80,7 @@ func decodePolicy(item any) (p rewrite.LockPolicy, bad []string) {
 	return p, bad
 }
 
-// formatPolicies returns locking policies as JSON, which is valid YAML.
+// formatPolicies returns a list of locking policies as JSON, which is valid YAML.
 func formatPolicies(list []rewrite.LockPolicy) string {
 	if len(list) == 0 {
 		return "[]"

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Rewrite is the part of the configuration about statements that DSQL refuses or spells differently. The rules follow
-// from the keys and from backend.kind.
+// Rewrite is the part of the configuration about statements that DSQL refuses or spells differently. The rewriting
+// rules are computed from these keys and from backend.kind.
 type Rewrite struct {
 	rewrite.Config
 	Enabled string // auto, true or false
@@ -112,10 +112,10 @@ var copyKeys = []Key{
 			"Outside, they run in batches of at most 3,000 rows and 8 MiB, each in a separate transaction, so a COPY of more than one batch is not atomic. A WARNING says so, and an error says how many rows stay. Kind dsql only."},
 }
 
-// rewritesStatements reports whether any statement is rewritten.
+// rewritesStatements reports whether Sluice rewrites any statement.
 func (c *Config) rewritesStatements() bool { return c.isEnabled(c.Rewrite.Enabled) }
 
-// rewritesForDSQL reports whether statements are rewritten for DSQL.
+// rewritesForDSQL reports whether Sluice rewrites statements for DSQL.
 func (c *Config) rewritesForDSQL() bool { return c.rewritesStatements() && c.isDSQL() }
 
 // isEnabled reports whether a key's value, auto, true or false, enables the key. auto does so for backend.kind dsql
@@ -124,8 +124,8 @@ func (c *Config) isEnabled(choice string) bool {
 	return choice == "true" || choice == "auto" && c.isDSQL()
 }
 
-// deriveRewrite sets the rewriting rules that follow from the keys. deriveRewrite runs after deriveDDL, which replaces
-// auto.
+// deriveRewrite sets the rewriting rules that are computed from keys. It runs after deriveDDL, which replaces auto in
+// the keys below ddl.
 func (c *Config) deriveRewrite() {
 	c.Proxy.MaxStatementBytes = c.Rewrite.MaxBytes
 	c.Proxy.WatchMapped = c.isDSQL() // of use where nothing is mapped

@@ -1,6 +1,6 @@
 package config
 
-// Runtime is the part of the configuration about the process itself.
+// Runtime is the part of the configuration about the process itself, such as its CPUs.
 type Runtime struct {
 	Procs int // CPUs that run Go code; 0 lets the daemon choose
 }

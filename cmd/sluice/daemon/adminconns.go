@@ -44,8 +44,8 @@ type adminConn struct {
 	hasRequest bool
 }
 
-// NewAdminConnLimiter returns the AdminConnLimiter of one admin address. Closed connections are logged, and counted by
-// m.
+// NewAdminConnLimiter returns the AdminConnLimiter of one admin address. It logs the connections that it closes, and
+// counts them by m.
 func NewAdminConnLimiter(log *slog.Logger, m *metrics.Admin) *AdminConnLimiter {
 	return &AdminConnLimiter{maxConns: maxAdminConns, patience: adminRequestTime, log: log, metrics: m, now: time.Now, conns: map[net.Conn]adminConn{}}
 }

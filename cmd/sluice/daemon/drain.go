@@ -11,7 +11,7 @@ import (
 )
 
 // This file ends a daemon after its first signal, according to drain.mode. In the modes stop and plain, clients are
-// still working at the signal. In the mode native the clients have left before the signal.
+// still at work when the signal comes. In the mode native they have already left.
 
 // nativeTimeout bounds a drain in the mode native, if there are clients although none should be left. If the
 // application uses up its termination grace period, the kubelet kills a sidecar 2 s later. Sluice needs another 1.5

@@ -43,7 +43,7 @@ func listeningProcess(address string) string {
 	return ""
 }
 
-// listeningInodes adds the inodes of the sockets in a /proc/net table that listen on port.
+// listeningInodes adds to inodes the inodes of those sockets in a /proc/net table that listen on port.
 func listeningInodes(table string, port uint16, inodes map[string]bool) {
 	file, err := os.Open(table)
 	if err != nil {

@@ -95,7 +95,7 @@ func Build(ctx context.Context, c *config.Config, version string, log *slog.Logg
 	return d, nil
 }
 
-// Close releases the parts of a daemon that was not run.
+// Close releases the parts that Build created, for a daemon that was not run.
 func (d *Daemon) Close() {
 	if d.server != nil {
 		_ = d.server.Close() // there are no clients

@@ -105,7 +105,7 @@ type doctorQuestion struct {
 	Answer string `json:"answer"`
 	// Found lists the findings of doctor about the question, in sentences for users.
 	Found []string `json:"found"`
-	// So is the consequence of the answer in words, or "" for none.
+	// So is the consequence of the answer for the user, in words, or "" for none.
 	So string `json:"so,omitempty"`
 }
 

@@ -21,7 +21,7 @@ const (
 	lateSchemaWait   = 5 * time.Second
 )
 
-// examination is one run of sluice doctor.
+// examination is the state of one run of sluice doctor, which asks a cluster what it supports.
 type examination struct {
 	config *config.Config
 	dial   reservoir.DialFunc
@@ -234,8 +234,8 @@ func (a *queryConn) queryRows(ctx context.Context, sql string) (rows []string, e
 	return a.requestRows(ctx, appendFrame(nil, 'Q', sql+"\x00"), false)
 }
 
-// requestRows sends a request and returns its rows, as queryRows does for a query. request and flushed have the meaning
-// that they have in sendAndReceive.
+// requestRows sends a request and returns the first value of each row of the answer, as queryRows does for a query.
+// request and flushed have the same meaning as in sendAndReceive.
 func (a *queryConn) requestRows(ctx context.Context, request []byte, flushed bool) (rows []string, err error) {
 	if err := a.conn.Net.SetDeadline(time.Now().Add(statementTimeout)); err != nil {
 		a.lost = true

@@ -33,8 +33,8 @@ func askLockOutsideBlock(a *questionRun) {
 	a.So = "nothing: under an advisory lock (rewrite.advisory_locks) Sluice writes in blocks, of its own where the client has none."
 }
 
-// provokeConflictOutside runs, outside of a block, the steps of two clients that want the same row.
-// provokeConflictOutside returns their conflict, or the refusal of a step.
+// provokeConflictOutside runs, outside of a block, the requests of two clients that want the same row. It returns
+// their conflict, or the server's refusal of a request.
 func (a *questionRun) provokeConflictOutside(digits string) *serverError {
 	table, row := a.e.tableName("keyed"), " WHERE a = 6 AND digits = '"+digits+"'"
 	lock := appendStatement(nil, "SELECT n FROM "+table+row+" FOR KEY SHARE")

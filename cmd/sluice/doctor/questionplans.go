@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// notFoldedAdvice is the advice if a cluster does not convert a bytea parameter to hexadecimal digits only once for
-// a statement. Sluice could convert it and send the digits, which is not implemented.
+// notFoldedAdvice is the advice if a cluster converts a bytea parameter to hexadecimal digits more than once for a
+// statement. Sluice could convert the parameter and send the digits, but that is not implemented.
 const notFoldedAdvice = "Sluice has no way around it: to make the digits of a parameter itself, at Bind, is not built. "
 
 // askIndexUse asks for the plans of comparisons with a mapped column (bytea stored as hexadecimal digits). It asks

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// question is one question that sluice doctor asks a cluster.
+// question is something that sluice doctor asks a cluster, with the function that finds the answer.
 type question struct {
 	name, text string
 	mapped     bool // concerns mapped columns
@@ -32,7 +32,7 @@ var questions = []question{
 	{"generated_key", "May a generated column be a primary key?", false, askGeneratedKey},
 }
 
-// questionRun is one question of doctor while the cluster is asked.
+// questionRun is the state of one question of sluice doctor while doctor asks the cluster.
 type questionRun struct {
 	doctorQuestion
 	e   *examination

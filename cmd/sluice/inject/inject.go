@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Config is the configuration of an Injector.
+// Config holds the settings of an Injector, which adds Sluice's container to pods.
 type Config struct {
 	Image, PullPolicy                      string
 	MemoryLimit, MemoryRequest, CPURequest string // quantities
@@ -80,10 +80,10 @@ const (
 	Refused  Outcome = "refused"
 )
 
-// Outcomes lists all outcomes.
+// Outcomes lists all values of an Outcome, what an Injector did with a pod.
 var Outcomes = []Outcome{Injected, Present, Skipped, Refused}
 
-// Verdict is an Outcome, its reason, and the patch that implements it.
+// Verdict is the injector's decision on a pod: an Outcome, its reason, and the patch that implements it.
 type Verdict struct {
 	Outcome Outcome
 	Reason  string // for Skipped and Refused
@@ -218,7 +218,7 @@ func (p *pod) buildPatch(c container, w podSettings) []PatchOperation {
 	return patch
 }
 
-// skipVerdict returns the verdict that leaves the pod without Sluice, and records that in an annotation.
+// skipVerdict returns the verdict that leaves the pod without Sluice. Its patch records that in an annotation.
 func (p *pod) skipVerdict(reason string) Verdict {
 	v := Verdict{Outcome: Skipped, Reason: reason, Warned: true}
 	if p.annotations[Prefix+Status] != statusSkipped+reason {
@@ -227,7 +227,7 @@ func (p *pod) skipVerdict(reason string) Verdict {
 	return v
 }
 
-// statusOperation returns the step of a patch that sets the annotation with the outcome.
+// statusOperation returns the operation of a patch that sets the annotation with the outcome.
 func (p *pod) statusOperation(status string) PatchOperation {
 	switch {
 	case p.hasAnnotations:

@@ -49,7 +49,7 @@ type Server struct {
 	malformed atomic.Uint64
 }
 
-// NewServer returns the webhook of an Injector.
+// NewServer returns the webhook that answers with the verdicts of in. cert is its TLS certificate.
 func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
 	s := &Server{injector: in, cert: cert, log: log, slots: make(chan struct{}, maxReviews), bodies: map[string]int{}, outcomes: map[Outcome]*atomic.Uint64{}}
 	for _, o := range Outcomes {
@@ -58,13 +58,13 @@ func NewServer(in *Injector, cert *Certificate, log *slog.Logger) *Server {
 	return s
 }
 
-// Stats counts the outcomes of admission requests since the start.
+// Stats has the numbers of admission requests since the start of the webhook, by outcome.
 type Stats struct {
 	Outcomes  map[Outcome]uint64
 	Malformed uint64 // requests that were no AdmissionReview, or too many
 }
 
-// Stats returns the current counts.
+// Stats returns the webhook's current counts of admission requests.
 func (s *Server) Stats() Stats {
 	all := Stats{Outcomes: map[Outcome]uint64{}, Malformed: s.malformed.Load()}
 	for o, n := range s.outcomes {
@@ -73,7 +73,7 @@ func (s *Server) Stats() Stats {
 	return all
 }
 
-// ServeHTTP answers one AdmissionReview.
+// ServeHTTP answers one AdmissionReview, with which the API server asks for a verdict on a pod.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, err := s.review(w, r)
 	if err != nil {

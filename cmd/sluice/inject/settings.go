@@ -29,7 +29,7 @@ const maxName = 63
 // ownAnnotations are the annotations with Prefix that are not configuration keys.
 var ownAnnotations = []string{Status, MemoryLimit, MemoryRequest, CPURequest, RoleARN, TokenAudience, PodIdentity}
 
-// Key is a configuration key, as annotations of pods set it.
+// Key describes a configuration key, which annotations of pods may set unless Refused says why not.
 type Key struct {
 	Name     string // in an annotation, after Prefix
 	Variable string // in the container's environment
@@ -40,7 +40,7 @@ type Key struct {
 	Secret bool
 }
 
-// podSettings are the settings of a pod's sidecar that labels and annotations give.
+// podSettings are the settings of a pod's sidecar that the pod's labels and annotations give.
 type podSettings struct {
 	values map[string]string // by configuration key, without defaults
 	memory, memoryRequest,
@@ -126,7 +126,7 @@ func (w *podSettings) applyAnnotation(name, value string) (problem string) {
 // minMemoryLimit is the lowest memory limit with which Sluice starts and serves.
 const minMemoryLimit = "64Mi"
 
-// checkCombination returns the problems of annotations that do not fit together.
+// checkCombination returns the problems of annotations that do not fit together, such as an audience without a role.
 func (w *podSettings) checkCombination(annotations map[string]string) (problems []string) {
 	least, _ := parseQuantity(minMemoryLimit)
 	limit, errLimit := parseQuantity(w.memory)

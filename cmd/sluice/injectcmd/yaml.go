@@ -60,8 +60,8 @@ func (f *aliasExpander) expand(n *yaml.Node) (*yaml.Node, error) {
 	return &flat, nil
 }
 
-// mergeMembers copies members into the mapping named to, those that the mapping lacks. The members come from another
-// mapping, or from a list of mappings.
+// mergeMembers copies from the parameter from, a mapping or a list of mappings, the members that the mapping to
+// lacks.
 func (f *aliasExpander) mergeMembers(to, from *yaml.Node) error {
 	from, err := f.expand(from)
 	if err != nil {

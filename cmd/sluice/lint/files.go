@@ -37,7 +37,7 @@ func (r *lintReport) lintPath(planner *rewrite.Planner, name string, stdin io.Re
 	return nil
 }
 
-// lintFile lints one SQL file, which is an argument or in a folder.
+// lintFile lints one SQL file, which is an argument of the command or in a folder that is one.
 func (r *lintReport) lintFile(linter *rewrite.Linter, name string, stdin io.Reader) error {
 	text, err := cli.ReadInput(name, stdin)
 	if err != nil {
@@ -127,7 +127,7 @@ func isToolFile(path string) bool {
 		filepath.Base(filepath.Dir(path)) == "meta" && (name == "_journal.json" || strings.HasSuffix(name, "_snapshot.json"))
 }
 
-// fixedFile is a file with its text after sluice lint --fix.
+// fixedFile is the name of an SQL file and the text that sluice lint --fix writes to it.
 type fixedFile struct{ name, text string }
 
 // write replaces the file's text, with the same mode, by a rename, so that readers see the old text or the new text.

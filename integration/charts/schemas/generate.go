@@ -136,7 +136,8 @@ type references struct {
 	long map[string]string // the whole names
 }
 
-// follow shortens the names of definitions in a schema's references, and collects these definitions.
+// follow shortens the names of definitions in the references of a schema, and collects the definitions to which they
+// refer.
 func (r references) follow(of any) error {
 	switch of := of.(type) {
 	case map[string]any:
@@ -236,7 +237,7 @@ func texts() map[string]any {
 // dropped lists keywords without a meaning to a JSON Schema validator, besides the x-kubernetes ones.
 var dropped = []string{"description", "default", "example", "nullable"}
 
-// strict returns a copy of a schema that refuses unnamed fields, and null.
+// strict returns a copy of a schema. The copy refuses null, and fields that the schema does not name.
 func strict(of any) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -267,7 +268,7 @@ func strict(of any) any {
 	return of
 }
 
-// isSchema reports whether a map is a schema, and not a field with the name "properties".
+// isSchema reports whether a map is a JSON Schema, and not a map of fields of which one is called "properties".
 func isSchema(of map[string]any) bool { _, typed := of["type"].(string); return typed }
 
 func strictObject(of, named map[string]any) map[string]any {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// questionTexts lists, for each query of Sluice, its name in package question of the product and a pattern of its text.
+// questionTexts lists the queries that Sluice sends to a server by itself. Each has its name in Sluice's package
+// question, and a pattern of its text.
 var questionTexts = []struct {
 	name string
 	text *regexp.Regexp
@@ -27,7 +28,8 @@ var questionTexts = []struct {
 	{"index of a job", regexp.MustCompile(`^SELECT (i\.)?indisvalid FROM pg_catalog\.pg_index\b`)},
 }
 
-// onPostgres matches the statements that Sluice sends before one of its queries to a server that is PostgreSQL.
+// onPostgres matches the statements that Sluice puts in front of its own queries if the server is PostgreSQL, not
+// DSQL.
 var onPostgres = regexp.MustCompile(`^SET LOCAL statement_timeout TO 0; .* SET LOCAL ROLE NONE; `)
 
 // QuestionOf returns the name of the query that Sluice sends with this text, "" for any other text. The text is that of

@@ -2,13 +2,13 @@ package dialect
 
 import "sync"
 
-// These constants bound the cache of texts: their number, and the bytes of each text.
+// These constants bound the cache of analysed SQL texts: the number of texts, and the bytes of each text.
 const (
 	maxCached      = 1024
 	maxCachedBytes = 4 << 10
 )
 
-// textCache stores the results of texts that took a parse. It is safe for concurrent use.
+// textCache stores the analyses of those SQL texts that had to be parsed. It is safe for concurrent use.
 type textCache struct {
 	mu    sync.Mutex
 	texts map[string]*Text

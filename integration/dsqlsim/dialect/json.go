@@ -41,7 +41,7 @@ func (m *syntaxDowngrader) rewriteNode(message any) {
 			m.changed = true
 		}
 	case *pg.ResTarget:
-		// The expression that replaces the call must not change the column's name.
+		// The expression that replaces the call must not change the output column's name, so the name is set explicitly.
 		if name := outputColumnName(n.Val); n.Name == "" && name != "" {
 			n.Name = name
 		}
@@ -80,7 +80,8 @@ func outputColumnName(n *pg.Node) string {
 	return ""
 }
 
-// olderExpression returns the expression of PostgreSQL 15 for a node, nil if the node needs none or there is none.
+// olderExpression returns an expression of PostgreSQL 15 that can replace the node n. It returns nil if PostgreSQL 15
+// has n itself, or nothing that can replace n.
 func olderExpression(n *pg.Node) *pg.Node {
 	switch n := n.Node.(type) {
 	case *pg.Node_JsonObjectConstructor:
@@ -128,7 +129,7 @@ func olderExpression(n *pg.Node) *pg.Node {
 	return nil
 }
 
-// filterNulls adds a FILTER to an aggregate that leaves out nulls.
+// filterNulls adds to the aggregate call agg a FILTER clause, which leaves out rows where value is null.
 func filterNulls(agg, value *pg.Node) {
 	f := agg.GetFuncCall()
 	if f == nil {

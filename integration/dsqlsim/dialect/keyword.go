@@ -1,6 +1,6 @@
 package dialect
 
-// keyword is a word that matters to the outline of a text (textOutline).
+// keyword is a word of SQL that the scan of a text (textOutline) looks for.
 type keyword uint8
 
 const (
@@ -34,7 +34,8 @@ const (
 	keywordCount
 )
 
-// cluesByKeyword maps each keyword to the clue that it sets.
+// cluesByKeyword maps each keyword to the clue that it sets in a text's outline. A clue is a kind of words on which a
+// rule of package dialect depends.
 var cluesByKeyword = [keywordCount]clueSet{
 	forWord:    sawFor,
 	into:       sawInto,

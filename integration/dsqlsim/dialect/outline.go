@@ -38,8 +38,9 @@ type textOutline struct {
 	async []int
 }
 
-// bracketLevel is one open bracket. The sum of its counts bounds the depth of its tokens' tree, because every level of
-// a tree takes a token. A comma separates siblings and resets chain, but not setOperations.
+// bracketLevel counts the tokens in one open bracket. The counts of all open brackets, added up, bound the parse
+// tree's depth, because every level takes a token. A comma separates siblings and resets chain, but not
+// setOperations.
 type bracketLevel struct{ chain, setOperations int }
 
 // bracketNesting tracks the open brackets of one statement.
@@ -130,7 +131,8 @@ func newOutline(sql string) textOutline {
 	return o
 }
 
-// recordClues adds the clues of one token to the outline, and returns the token's keyword.
+// recordClues adds the clues that one token gives to the outline (kinds of words on which rules depend). It returns
+// the token's keyword.
 func (o *textOutline) recordClues(t token, sql string, before *recentTokens) keyword {
 	key := none
 	switch t.kind {

@@ -28,7 +28,7 @@ var clusterSettings = map[string]string{
 	"server_version": ServerVersion, "server_version_num": serverVersionNum, "max_connections": maxConnections,
 }
 
-// textEdit replaces text[start:end] by another text.
+// textEdit says that the text by replaces the bytes from start to end of a statement's text.
 type textEdit struct {
 	start, end int
 	by         string

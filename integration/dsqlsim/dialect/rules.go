@@ -15,7 +15,7 @@ const (
 	noFunction   = "42883" // undefined_function
 )
 
-// checkedStatement is one statement in the form that the rules check.
+// checkedStatement is one statement with everything that the rules of the dialect need for their checks.
 type checkedStatement struct {
 	node  *pg.Node
 	text  string  // the statement's own text

@@ -81,8 +81,8 @@ func checkTextSearch(q *checkedStatement) *Refusal {
 	})
 }
 
-// headlineHasConfig reports whether a call of ts_headline begins with a configuration. With three arguments, a constant
-// as the last one is the options.
+// headlineHasConfig reports whether a call of ts_headline begins with a configuration. If the last of three arguments
+// is a constant string, that string has options, so the first argument is the document.
 func headlineHasConfig(f *pg.FuncCall) bool {
 	return functionName(f) == "ts_headline" && (len(f.Args) == 4 || len(f.Args) == 3 && constantString(f.Args[2]) == "")
 }

@@ -9,7 +9,7 @@ import (
 // defineCache is the end of the message that refuses a sequence or an identity column without a valid CACHE.
 const defineCache = "please define CACHE greater than or equal to 65536 or equal to 1"
 
-// manyCached is the least CACHE above 1 that DSQL accepts.
+// manyCached is the least value of CACHE, besides 1, that DSQL accepts for a sequence.
 const manyCached = 65536
 
 func checkCreateIndex(q *checkedStatement) *Refusal {

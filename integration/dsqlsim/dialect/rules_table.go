@@ -176,8 +176,8 @@ func checkAddColumn(c *pg.ColumnDef) *Refusal {
 	return nil
 }
 
-// checkAddConstraint allows constraints that need no scan of the table: NOT VALID, and UNIQUE over an index that
-// exists.
+// checkAddConstraint returns nil for constraints that need no scan of the table: NOT VALID, and UNIQUE over an index
+// that exists. For all others it returns the refusal.
 func checkAddConstraint(c *pg.Constraint) *Refusal {
 	switch c.Contype {
 	case pg.ConstrType_CONSTR_CHECK, pg.ConstrType_CONSTR_FOREIGN:

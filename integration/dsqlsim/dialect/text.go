@@ -8,7 +8,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Kind is the kind of a statement, as far as transactions treat kinds differently.
+// Kind is the class of a statement. Rules about transactions treat statements of one class alike.
 type Kind uint8
 
 const (
@@ -53,7 +53,7 @@ type Statement struct {
 	Tag string
 }
 
-// Text is the result of reading one text. Texts are immutable and shared.
+// Text is what Analyze returns about one SQL text. Callers share a Text, so no caller may change it.
 type Text struct {
 	// SQL is the text for PostgreSQL, valid when no statement is refused.
 	SQL string
@@ -83,7 +83,7 @@ type Options struct {
 	Jobs func() bool
 }
 
-// Dialect reads texts. It is safe for concurrent use.
+// Dialect analyses SQL texts by the rules of Aurora DSQL, see Analyze. It is safe for concurrent use.
 type Dialect struct {
 	options Options
 	seen    *textCache
@@ -92,8 +92,8 @@ type Dialect struct {
 // New returns a Dialect with the given options.
 func New(o Options) *Dialect { return &Dialect{options: o, seen: newTextCache()} }
 
-// Analyze returns the statements of a text. It does not parse simple texts: a single plain SELECT, INSERT, UPDATE or
-// DELETE, a lone BEGIN or COMMIT. A text over 2 MiB, or so deep that it may crash the parser, is Unread.
+// Analyze returns the statements of the text sql. It does not parse a simple text: a single plain SELECT, INSERT,
+// UPDATE or DELETE, or a lone BEGIN or COMMIT. A text over 2 MiB, or so deep that it may crash the parser, is Unread.
 func (d *Dialect) Analyze(sql string) *Text {
 	o := newOutline(sql)
 	if o.deep {
@@ -118,7 +118,8 @@ func (d *Dialect) Analyze(sql string) *Text {
 // DELETE.
 const notPlainClues = sawFor | sawSetConfig | sawAnswered | sawSpecial | sawNumber | sawModern
 
-// plainKind reports whether no rule concerns the text, and returns the Kind of its statement.
+// plainKind returns the Kind of the only statement in the text, and true, if no rule of the dialect concerns that
+// statement. Otherwise the second result is false.
 func (o *textOutline) plainKind(sql string) (Kind, bool) {
 	if o.statements != 1 || o.first.kind != word {
 		return Other, false
@@ -220,7 +221,7 @@ func (d *Dialect) analyzeStatement(node *pg.Node, text string, offset int, o *te
 	return s
 }
 
-// SQLBefore returns the texts of the statements before statement i, joined.
+// SQLBefore returns the statements of the text before statement i, joined to one SQL text.
 func (t *Text) SQLBefore(i int) string { return joinStatements(t.Statements[:i]) }
 
 func joinStatements(statements []Statement) string {

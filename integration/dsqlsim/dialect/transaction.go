@@ -1,15 +1,17 @@
 package dialect
 
 var (
-	// The message of this refusal is recorded under two_ddl_one_txn and multi_two_ddl.
+	// The conformance recordings of a real cluster have the message of severalDDL in the cases two_ddl_one_txn and
+	// multi_two_ddl.
 	severalDDL = &Refusal{notSupported, "multiple ddl statements not supported in a transaction"}
-	// The message of this refusal is recorded under ddl_then_dml and multi_ddl_then_dml.
+	// The conformance recordings of a real cluster have the message of mixedDDL in the cases ddl_then_dml and
+	// multi_ddl_then_dml.
 	mixedDDL = &Refusal{notSupported, "ddl and dml are not supported in the same transaction"}
 )
 
-// Transaction remembers the kinds of statements in a transaction, for rules about several statements. The zero value is
-// an empty transaction. It assumes that every statement succeeds, because after a failure the rest of a transaction is
-// refused anyway.
+// Transaction remembers which kinds of statements (DDL, DML) a transaction has, for rules about several statements.
+// The zero value is an empty transaction. It assumes that every statement succeeds, because a cluster refuses the
+// rest of a failed transaction anyway.
 type Transaction struct{ ddl, dml bool }
 
 // AddStatement adds a statement to the transaction, or returns the refusal if the statement cannot follow the earlier

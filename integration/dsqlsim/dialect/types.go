@@ -7,7 +7,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// displayNames maps internal type names to the names that PostgreSQL shows.
+// displayNames maps PostgreSQL's internal names of types to the names that PostgreSQL shows.
 var displayNames = map[string]string{
 	"int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision",
 	"bool": "boolean", "bpchar": "character", "varchar": "character varying", "varbit": "bit varying",

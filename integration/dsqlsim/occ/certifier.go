@@ -25,7 +25,8 @@ type committedKeys struct {
 	keys []RowKey
 }
 
-// OpenSnapshot registers a snapshot that a transaction is about to take. The caller must call Close for it once.
+// OpenSnapshot registers a snapshot that a transaction is about to take. The caller must call CloseSnapshot once for
+// the returned number.
 func (c *Certifier) OpenSnapshot() (snapshot uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -78,8 +78,8 @@ func WrittenTable(sql string) string {
 	return cmp.Or(node.GetUpdateStmt().GetRelation().GetRelname(), node.GetDeleteStmt().GetRelation().GetRelname(), node.GetInsertStmt().GetRelation().GetRelname())
 }
 
-// setFrom sets the FROM list of s to the tables of an UPDATE or DELETE. It makes each row of the first table count
-// once.
+// setFrom sets the FROM list of s to the tables of an UPDATE or DELETE. With further tables it adds a DISTINCT ON, so
+// that each row of relation counts once.
 func (g *GuessQuery) setFrom(s *pg.SelectStmt, relation *pg.RangeVar, others []*pg.Node) {
 	s.FromClause = append([]*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: relation}}}, others...)
 	if len(others) > 0 {

@@ -76,7 +76,7 @@ func NewLockPlan(sql string) *LockPlan {
 	return p
 }
 
-// namesTablesInFrom reports whether FROM has all tables that the locking clauses name.
+// namesTablesInFrom reports whether all tables that the locking clauses of s name are in its FROM list.
 func namesTablesInFrom(s *pg.SelectStmt) bool {
 	from := make(map[string]bool)
 	var visit func(*pg.Node)

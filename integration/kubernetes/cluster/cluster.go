@@ -64,8 +64,8 @@ func Start(ctx context.Context, bin, dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop ends the programs, the last one first, and restores the machine's settings. It returns an error if some setting
-// could not be restored.
+// Stop ends the cluster's programs, the last one first, and restores the machine's settings (sysctls, cgroups). It
+// returns an error if it could not restore some setting.
 func (c *Cluster) Stop() error {
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].Stop(syscall.SIGTERM, stopGrace)

@@ -23,7 +23,7 @@ const (
 	ownGroup    = "sluice-kubernetes"
 )
 
-// host holds the machine's original sysctls, and the cgroups that the cluster has made.
+// host holds the machine's original sysctls, and the cgroups that the cluster has made on the machine.
 type host struct {
 	sysctls map[string][]byte
 	groups  []string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// These are the kinds of events that a pod sends.
+// These are the kinds of events that the program ledger in a pod sends.
 const (
 	Start        = "start"
 	Connected    = "connected"
@@ -20,7 +20,8 @@ const (
 	End          = "end"
 )
 
-// Event is an event of a pod. At is a time of the node's clock.
+// Event is what the program ledger in a pod reports to the Collector, for example an acknowledged transaction. At is
+// a time of the node's clock.
 type Event struct {
 	At     time.Time `json:"at"`
 	Pod    string    `json:"pod"`
@@ -52,7 +53,7 @@ func Collect(address string) (*Collector, error) {
 // Address returns the address on which the Collector listens.
 func (c *Collector) Address() string { return c.listener.Addr().String() }
 
-// Close ends the listener. Connected pods may go on until they end.
+// Close ends the listener of the Collector. Pods that are already connected can send events until they end.
 func (c *Collector) Close() error { return c.listener.Close() }
 
 // Events returns the events of the pods whose names begin with a prefix, in the order of their arrival.

@@ -114,7 +114,7 @@ func (l *ledger) tell(e event.Event) {
 	}
 }
 
-// awaitServer returns when a connection succeeds, or after patience.
+// awaitServer returns when a connection to the server succeeds, or after the duration patience.
 func awaitServer(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		conn, err := pgconn.Connect(context.Background(), settings)
@@ -125,7 +125,7 @@ func awaitServer(patience time.Duration) {
 	}
 }
 
-// connect returns a connection to the server. It reports a failed one to the collector and returns nil.
+// connect returns a connection to the server, or nil after a failure. It reports success or failure to the collector.
 func (l *ledger) connect(writer string) *pgconn.PgConn {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// indexWrites indexes the transactions of the history and their writes.
+// indexWrites indexes the transactions of the history, and their writes by key and number.
 func (c *historyChecker) indexWrites() {
 	for i, each := range c.history.Txns {
 		t := &checkedTxn{Txn: each, number: i, applied: each.Outcome == Committed, undone: each.undoneOps()}
@@ -31,7 +31,8 @@ func (c *historyChecker) indexWrites() {
 	}
 }
 
-// checkFinalLists records where in the final lists each write is.
+// checkFinalLists records for each write its indexes in the final lists (the database's lists after the test). It
+// reports elements that no client wrote, and writes that are in a list twice or although they were undone.
 func (c *historyChecker) checkFinalLists() {
 	for _, key := range slices.Sorted(maps.Keys(c.history.Lists)) {
 		for at, id := range c.history.Lists[key] {
@@ -51,8 +52,8 @@ func (c *historyChecker) checkFinalLists() {
 	}
 }
 
-// settleOutcomes decides whether transactions of unknown outcome were applied, and checks that each transaction is
-// applied as a whole.
+// settleOutcomes decides whether transactions of unknown outcome were applied. It checks that the final content of
+// the database has all writes of a transaction or none.
 func (c *historyChecker) settleOutcomes() {
 	for _, t := range c.txns {
 		there, last := 0, make(map[int]int)
@@ -84,7 +85,7 @@ func (c *historyChecker) settleOutcomes() {
 	}
 }
 
-// checkMarks checks values that the server made, such as generated keys, against the values that clients got.
+// checkMarks compares values that the server made, such as generated keys, with the values that clients got for them.
 func (c *historyChecker) checkMarks() {
 	by, undone := make(map[int]*checkedTxn), make(map[int]bool)
 	drawn := make(map[string]*checkedTxn)
@@ -124,8 +125,8 @@ func (c *historyChecker) checkMarks() {
 	}
 }
 
-// checkMark checks a row against the values that its transaction got. now is the time that the transaction got from
-// now().
+// checkMark compares a row with the values that its transaction t got when it inserted the row. now is what t got
+// from now(), or "".
 func (c *historyChecker) checkMark(t *checkedTxn, op Op, undone bool, now string) {
 	got, ok := c.history.Marks[op.Write]
 	if ok && op.Value != "" && op.Value != got && !strings.HasPrefix(got, op.Value+" ") {
@@ -136,7 +137,8 @@ func (c *historyChecker) checkMark(t *checkedTxn, op Op, undone bool, now string
 	}
 }
 
-// checkReads checks the reads of a transaction against the final lists, and adds the edges that follow from them.
+// checkReads checks the reads of a transaction against the final lists (the database's lists after the test). It adds
+// to the graph the edges that follow from the reads.
 func (c *historyChecker) checkReads(t *checkedTxn) {
 	own := make(map[int][]int)
 	first := make(map[int]int) // where its writes of a key begin
@@ -167,8 +169,8 @@ func (c *historyChecker) checkReads(t *checkedTxn) {
 		case Missed, Mark:
 			wrote = true
 		case Read, Lock:
-			// Reads after the first write of a transaction that did not commit prove nothing. Dsqlsim may have
-			// rolled the transaction back before them, so that they read a new snapshot without its writes.
+			// If a transaction did not commit, its reads after its first write prove nothing. Dsqlsim may have rolled the
+			// transaction back before these reads, so that they saw a new snapshot without its writes.
 			if !t.applied && wrote {
 				continue
 			}
@@ -223,7 +225,8 @@ func writerOf(w *listWrite) *checkedTxn {
 	return w.by
 }
 
-// writerAt returns the transaction that wrote an element of a final list.
+// writerAt returns the transaction that wrote one element of a key's final list (the list after the test). Parameter
+// at is the element's index. If the list is shorter, writerAt returns nil.
 func (c *historyChecker) writerAt(key, at int) *checkedTxn {
 	list := c.history.Lists[key]
 	if at >= len(list) {
@@ -232,7 +235,8 @@ func (c *historyChecker) writerAt(key, at int) *checkedTxn {
 	return writerOf(c.writes[listElement{key, list[at]}])
 }
 
-// addWriteEdge adds the edge that follows when t wrote a key after the element before at.
+// addWriteEdge adds the edge that follows from a write of t. Parameter at is the index of the written element in the
+// key's list. The transaction that wrote the preceding element committed before t took its snapshot.
 func (c *historyChecker) addWriteEdge(t *checkedTxn, key, at int) {
 	if at == 0 {
 		return
@@ -242,8 +246,9 @@ func (c *historyChecker) addWriteEdge(t *checkedTxn, key, at int) {
 	}
 }
 
-// addOverwriteEdge adds the edge that follows when another transaction wrote at index at, where the list ended in t's
-// snapshot. held reports that t wrote or locked the key, so that t must commit before the other transaction.
+// addOverwriteEdge adds the edge for another transaction's write to a key's list. Parameter at is the index of the
+// written element, before which the list ended in t's snapshot. held means that t wrote or locked the key, so that t
+// must commit before the other transaction.
 func (c *historyChecker) addOverwriteEdge(t *checkedTxn, key, at int, held bool) {
 	next := c.writerAt(key, at)
 	switch {

@@ -10,8 +10,8 @@
 //   - the snapshot precedes the commit, and follows every commit that was acknowledged before the client began;
 //   - a transaction that read a version has the commit of that version in its snapshot, and not the commit of the
 //     next version;
-//   - for a key that a transaction wrote, or locked with FOR UPDATE, no other transaction commits a write or lock
-//     between the first one's snapshot and commit.
+//   - if a transaction wrote a key, or locked it with FOR UPDATE, no other transaction commits a write or lock of
+//     that key between the first one's snapshot and commit.
 //
 // Each rule adds edges between events of a graph, with two events for each transaction. The history is explained if and
 // only if the graph has no cycle. Two transactions that lock the same version and write nothing are not compared with

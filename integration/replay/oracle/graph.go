@@ -13,7 +13,7 @@ type eventNode int
 func startNode(t *checkedTxn) eventNode  { return eventNode(2 * t.number) }
 func commitNode(t *checkedTxn) eventNode { return eventNode(2*t.number + 1) }
 
-// orderEdge says that one event precedes another, and why.
+// orderEdge says that one event must precede another, and why.
 type orderEdge struct {
 	from, to eventNode
 	format   string // "" for what goes without saying
@@ -75,7 +75,7 @@ func (c *historyChecker) findCycle() *Violation {
 		out[e.from] = append(out[e.from], i)
 		in[e.to]++
 	}
-	// The loop removes nodes without incoming edges, until only cycles and paths from cycles remain.
+	// This loop removes nodes without incoming edges, until only cycles, and paths that begin in cycles, remain.
 	var free []eventNode
 	for n, edges := range in {
 		if edges == 0 {

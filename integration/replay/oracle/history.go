@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Outcome is the outcome of a transaction, as far as its client knows it.
+// Outcome says how a transaction ended, as far as its client knows.
 type Outcome uint8
 
 const (
@@ -21,7 +21,7 @@ func (o Outcome) String() string {
 	return [...]string{"aborted", "committed", "unknown"}[o]
 }
 
-// OpKind is the kind of an operation, Op.
+// OpKind says what an operation of a transaction (Op) did, for example a read or a write.
 type OpKind uint8
 
 const (
@@ -40,8 +40,8 @@ const (
 	Drawn
 	// Now is an operation that got Value from the server as the time now() of the transaction.
 	Now
-	// Save set the savepoint Write, and Back returned to that savepoint. Back undoes the writes and locks in between, but
-	// not the reads.
+	// Save is an operation that set the savepoint Write, and Back one that returned to that savepoint. Back undoes the
+	// writes and locks since the savepoint, but not the reads.
 	Save
 	Back
 )
@@ -50,7 +50,7 @@ func (k OpKind) String() string {
 	return [...]string{"read", "lock", "append", "missed", "mark", "drawn", "now", "savepoint", "rollback to"}[k]
 }
 
-// Op is an operation of a transaction, or an answer to one.
+// Op is one operation of a transaction, with the values that the client got in answer.
 type Op struct {
 	Kind  OpKind
 	Key   int
@@ -82,7 +82,7 @@ func formatList(ids []int) string {
 	return fmt.Sprintf("%d, the last %v", len(ids), ids[len(ids)-enough:])
 }
 
-// Txn is one transaction, as far as its client knows it.
+// Txn is one transaction with everything that its client knows about it.
 type Txn struct {
 	ID int
 	// Began and Ended are readings of one clock for all clients, before the first request and after the last answer. No
@@ -126,7 +126,7 @@ func (t *Txn) undoneOps() []bool {
 	return undone
 }
 
-// History is the knowledge of all clients, with the final content of the database.
+// History is what all clients know about their transactions, with the final content of the database.
 type History struct {
 	Txns  []*Txn
 	Lists map[int][]int  // of each key
@@ -154,7 +154,7 @@ const (
 	Unlogged   BrokenRule = "told and recorded outcome differ"
 )
 
-// Violation is one violation of a rule by a history.
+// Violation says which rule a history breaks, how, and in which transactions.
 type Violation struct {
 	Rule BrokenRule
 	Text string
@@ -170,7 +170,8 @@ func (v Violation) String() string {
 	return b.String()
 }
 
-// CheckHistory returns the violations that it finds, the simplest first. Of all cycles it returns the shortest one.
+// CheckHistory returns the violations that it finds, the simplest first. Of several cycles in the graph of snapshots
+// and commits it returns only the shortest.
 func CheckHistory(h *History) []Violation {
 	c := &historyChecker{history: h, writes: make(map[listElement]*listWrite)}
 	c.indexWrites()
@@ -186,10 +187,10 @@ func CheckHistory(h *History) []Violation {
 	return c.found
 }
 
-// listElement identifies an element by the key of its list and the number of the write.
+// listElement names an element of a list: by the list's key, and by the number of the write that appended it.
 type listElement struct{ key, write int }
 
-// listWrite is a write to a list, an Append or a Missed.
+// listWrite is one write to a list: an Append, or a Missed (a write that matched no row).
 type listWrite struct {
 	by     *checkedTxn
 	missed bool  // or undone
@@ -200,8 +201,8 @@ type listWrite struct {
 type checkedTxn struct {
 	*Txn
 	number int
-	// applied means that the transaction has certainly committed. For an unknown outcome the final content of the database
-	// decides.
+	// applied means that the transaction has certainly committed. If its client does not know the outcome, the final
+	// content of the database decides.
 	applied bool
 	writes  []listElement // in order
 	marks   []int

@@ -79,8 +79,8 @@ func CheckLedger(txns []*Txn, events []Event) (found []Violation) {
 	return found
 }
 
-// wasNestedIn reports whether an attempt began, and was rolled back, while another attempt was open. The parts that a
-// transaction has discarded are attempts of this kind, in which no COMMIT is sent.
+// wasNestedIn reports whether an attempt began, and was rolled back, while an attempt of another session was open.
+// Attempts of this kind are the discarded parts of a transaction, for which no COMMIT is sent.
 func (a *txnAttempt) wasNestedIn(other *txnAttempt) bool {
 	return a.outcome == "rolled back" && a.session != other.session && a.from > other.from && a.to < other.to
 }
@@ -88,8 +88,9 @@ func (a *txnAttempt) wasNestedIn(other *txnAttempt) bool {
 func attemptsOf(events []Event) map[int][]*txnAttempt {
 	all := make(map[int][]*txnAttempt)
 	open := make(map[uint64][]*txnAttempt) // by session
-	// cut and cutAtCommit describe connections that were cut, by session. A statement under way at a cut is in the ledger
-	// only after PostgreSQL has answered it, which follows the cut.
+	// For each session whose connection was cut, cut has the number of the cut's event, and cutAtCommit whether COMMIT
+	// had been sent. A statement under way at the cut is in the ledger only after PostgreSQL has answered it, which
+	// follows the cut.
 	cut, cutAtCommit := make(map[uint64]uint64), make(map[uint64]bool)
 	for _, e := range events {
 		switch e.Kind {

@@ -80,7 +80,7 @@ func run(ctx context.Context, address string, count int) error {
 	return nil
 }
 
-// register creates the namespace and waits until every service of Temporal knows it.
+// register creates Temporal's namespace for greet, and waits until every service of Temporal knows it.
 func register(ctx context.Context, options client.Options) error {
 	c, err := client.NewNamespaceClient(options)
 	if err != nil {

@@ -57,8 +57,8 @@ type bunEntry struct {
 	Label         string
 }
 
-// bunApplication is the application of bun, with the driver that belongs to bun. Its migrations have the form that
-// bun's program creates (create_tx_sql).
+// bunApplication returns the steps of the phase c.phase for bun, with the driver that belongs to bun. The migrations
+// have the form that bun's program creates (create_tx_sql).
 func bunApplication(c *call) ([]named, error) {
 	db := bun.NewDB(sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(c.url+"?sslmode=disable"))), pgdialect.New())
 	db.SetMaxOpenConns(c.writers)
@@ -80,8 +80,7 @@ type bunUse struct {
 	ctx context.Context
 }
 
-// migrator returns a migrator with only the first migrations, as in an earlier version of the program. number says
-// how many.
+// migrator returns bun's migrator for only the first number migrations, as in an earlier version of the program.
 func (b *bunUse) migrator(number int) (*migrate.Migrator, error) {
 	files, err := fs.Glob(bunScripts, "bun/*.sql")
 	if err != nil {

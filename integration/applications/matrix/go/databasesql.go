@@ -10,8 +10,8 @@ import (
 	_ "github.com/lib/pq"
 )
 
-// sqlApplication returns the application of database/sql with the named driver, without a migration tool. A migration
-// is a list of statements that the program sends at its start, in one transaction.
+// sqlApplication returns the application that uses database/sql with the named driver, and no migration tool. A
+// migration is a list of statements that the program sends at its start, in one transaction.
 func sqlApplication(driver string) application {
 	return func(c *call) ([]named, error) {
 		url := c.url
@@ -52,7 +52,7 @@ type sqlUse struct {
 	db *sql.DB
 }
 
-// in runs do in a transaction of the database.
+// in calls do with a new transaction. It commits the transaction, or rolls it back if do returns an error.
 func (s *sqlUse) in(do func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(context.Background(), nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *sqlUse) script(statements ...string) func() (any, error) {
 	}
 }
 
-// all returns the rows of a query, each as one text.
+// all runs a query and returns its rows, each row as one text.
 func (s *sqlUse) all(query string, args ...any) (said []string, err error) {
 	rows, err := s.db.Query(query, args...)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/integration/applications/matrix/go/ent/migrate"
 )
 
-// entApplication is the application of ent, over pgx, with ent's automatic migration.
+// entApplication returns the steps of the phase c.phase for ent, over pgx, with ent's automatic migration.
 func entApplication(c *call) ([]named, error) {
 	db, err := sql.Open("pgx", c.url)
 	if err != nil {
@@ -68,8 +68,8 @@ func entTables(version int) []*schema.Table {
 	return migrate.Tables
 }
 
-// migrate migrates the tables to one version of the program, as a program does at its start. It changes the tables of
-// package migrate for an earlier version, and restores them afterwards.
+// migrate returns a step that brings the tables to one version of the program, as a program does at its start. For an
+// earlier version the step changes the declarations in package migrate, and restores them afterwards.
 func (e *entUse) migrate(version int) func() (any, error) {
 	return func() (any, error) {
 		authors, books := *migrate.AuthorsTable, *migrate.BooksTable
@@ -173,7 +173,7 @@ func (e *entUse) relations() (any, error) {
 	return append(said, fmt.Sprint(left)), err
 }
 
-// in runs do in a transaction, in the form that ent's manual shows.
+// in calls do with a new transaction, in the form that ent's manual shows. It rolls back if do returns an error.
 func (e *entUse) in(do func(tx *ent.Tx) error) error {
 	tx, err := e.client.Tx(e.ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (e *entUse) nested() (any, error) {
 	return append(names, fmt.Sprint(counters)), err
 }
 
-// create inserts items with one INSERT.
+// create inserts several items with one INSERT.
 func (e *entUse) create(c *ent.ItemClient, name string, from, to int) error {
 	var all []*ent.ItemCreate
 	for i := from; i < to; i++ {

@@ -11,7 +11,7 @@ import (
 //go:embed goose/*.sql
 var gooseScripts embed.FS
 
-// gooseApplication migrates as the program goose does.
+// gooseApplication returns the steps of the phase c.phase, which migrate the tables as the program goose does.
 func gooseApplication(c *call) ([]named, error) {
 	goose.SetBaseFS(gooseScripts)
 	goose.SetLogger(goose.NopLogger())

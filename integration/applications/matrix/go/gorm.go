@@ -72,7 +72,7 @@ func (GormItem) TableName() string          { return "items" }
 func (GormCounter) TableName() string       { return "counters" }
 func (GormEntry) TableName() string         { return "entries" }
 
-// gormApplication is the application of GORM, with its driver's defaults.
+// gormApplication returns the steps of the phase c.phase for GORM, with the defaults of GORM's driver.
 func gormApplication(c *call) ([]named, error) {
 	open := func() (*gorm.DB, error) {
 		return gorm.Open(postgres.Open(c.url), &gorm.Config{Logger: logger.Discard})
@@ -81,7 +81,7 @@ func gormApplication(c *call) ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each version of the application migrates the tables at its start.
+	// migrate returns a step that migrates the tables, as each version of an application does at its start.
 	migrate := func(models ...any) func() (any, error) {
 		return func() (any, error) {
 			db, err := open()

@@ -29,7 +29,7 @@ type named struct {
 	do   func() (any, error)
 }
 
-// application returns the steps of a phase of an application.
+// application is a function that returns the steps of one application for the phase c.phase (up, use or down).
 type application func(c *call) ([]named, error)
 
 var applications = map[string]application{
@@ -112,7 +112,8 @@ func (c *call) step(s named) bool {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// failure returns SQLSTATE and message of an error, as the lowest driver reports them.
+// failure returns SQLSTATE and message of an error, as the PostgreSQL driver below the tool reports them. For an
+// error of any other origin code is "-".
 func failure(err error) (code, message string) {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code, e.Message
@@ -126,7 +127,7 @@ func failure(err error) (code, message string) {
 	return "-", err.Error()
 }
 
-// columns counts the columns that migrations have made, on a separate connection.
+// columns returns the number of columns in schema public, all of which migrations have made.
 func columns(db *sql.DB) (n int, err error) {
 	err = db.QueryRow("SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public'").Scan(&n)
 	return n, err

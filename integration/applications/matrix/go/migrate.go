@@ -15,14 +15,15 @@ import (
 //go:embed migrate/*.sql
 var migrateScripts embed.FS
 
-// migrateApplication migrates as golang-migrate's program does; each step is one run of that program.
+// migrateApplication returns the steps of the phase c.phase for golang-migrate. Each step does what one run of
+// golang-migrate's program does.
 func migrateApplication(c *call) ([]named, error) {
 	url := strings.Replace(c.url, "postgresql://", "postgres://", 1) + "?sslmode=disable"
 	db, err := sql.Open("postgres", url)
 	if err != nil {
 		return nil, err
 	}
-	// with opens golang-migrate, calls do, and closes golang-migrate again.
+	// with returns a step that opens golang-migrate, calls do, and closes golang-migrate again.
 	with := func(do func(m *migrate.Migrate) error) func() (any, error) {
 		return func() (any, error) {
 			scripts, err := iofs.New(migrateScripts, "migrate")
