@@ -218,7 +218,7 @@ func (c *acceptedConn) CloseWrite() error {
 func (c *acceptedConn) SyscallConn() (syscall.RawConn, error) { return acceptedSocket{c}, nil }
 
 // acceptedSocket is an accepted connection as a syscall.RawConn. After Close, its methods do not call their function,
-// because the descriptor belongs to another socket by then.
+// because Close redirects the descriptor to another socket.
 type acceptedSocket struct{ *acceptedConn }
 
 func (s acceptedSocket) Control(f func(fd uintptr)) error {
@@ -243,7 +243,7 @@ func (s acceptedSocket) Write(f func(fd uintptr) bool) error {
 }
 
 // convertError converts an error to package net's form. For a closed connection, convertError always returns
-// net.ErrClosed, because the descriptor belongs to another socket by then.
+// net.ErrClosed, because Close redirects the descriptor to another socket.
 func (c *acceptedConn) convertError(err error) error {
 	if c.closed.Load() {
 		return net.ErrClosed

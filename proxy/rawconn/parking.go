@@ -156,7 +156,7 @@ func (p *ParkedConns[T]) closeAndListTickets() (all []uint64) {
 	return all
 }
 
-// assignPlace puts the entry who into a free place, and returns the place's ticket. The caller holds mu.
+// assignPlace puts the entry who into a free place, and returns its ticket (index and turn). The caller holds mu.
 func (p *ParkedConns[T]) assignPlace(who T) (ticket uint64) {
 	if p.free == 0 {
 		p.places = append(p.places, parkingPlace[T]{turn: 1}) // 0 is the ticket of a zero ParkingSpot

@@ -233,7 +233,7 @@ func (c *rawConn) tryWrite(fd uintptr) bool {
 	return true
 }
 
-// recv reads at most maxCallBytes. n is 0 at the end of the stream and after an error.
+// recv reads at most maxCallBytes into b. The count is 0 at the end of the stream and after an error.
 func recv(fd uintptr, b []byte, flags uintptr) (int, syscall.Errno) {
 	b = b[:min(len(b), maxCallBytes)]
 	for {

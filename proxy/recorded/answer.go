@@ -27,7 +27,7 @@ type Answer struct {
 	rows []byte
 	// reports are the server's parameters (ParameterStatus) at the end of the recorded answer.
 	reports *settings.Reports
-	// Whole is set if the recorded answer is complete. unusable is set if a replay cannot use the answer.
+	// Whole is set if the whole answer is recorded. unusable is set if a replay cannot use the answer.
 	Whole, unusable bool
 	// First is set if only the first row of the answer is stored. The answer's Whole is then false.
 	First bool

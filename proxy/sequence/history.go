@@ -49,7 +49,7 @@ func (h *RunHistory) InvalidateNames() {
 	h.moved = true
 }
 
-// RecordQuery records the text of a simple Query before it is sent. A text beyond the bound is not recorded.
+// RecordQuery records the text of a simple Query that the caller will send, unless it is longer than mostRunText.
 func (h *RunHistory) RecordQuery(sql []byte) {
 	if len(h.text)+len(sql) > mostRunText {
 		h.Clear()

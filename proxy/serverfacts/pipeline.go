@@ -26,7 +26,7 @@ const (
 	pipelineOne
 )
 
-// pipelineTries bounds the tries without a pause if pipelineQuery meets a conflict.
+// pipelineTries is how often Sluice sends pipelineQuery without a pause if it meets a conflict (SQLSTATE 40001).
 const pipelineTries = 3
 
 // IsOneTransaction reports whether the statements before one Sync are known to be one transaction. If that is

@@ -69,7 +69,7 @@ func (a *AcceptedCache) Add(sql string, taken AcceptedEntry) {
 	a.m[sql] = taken
 }
 
-// Forget removes all entries. Callers use Forget after a server has refused the settings of another startup.
+// Forget removes all entries. Sluice calls it after a server has refused the settings of another startup.
 func (a *AcceptedCache) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// internLimit bounds the number of interned Values. At the bound all are dropped. Equal Values then compare by value,
-// which is slower, until they are interned again.
+// internLimit bounds the number of interned Values. At the bound InternTable drops all. Equal Values then compare by
+// value, which is slower, until they are interned again.
 const internLimit = 1024
 
 // mostInterned bounds the bytes of Values that are interned. Longer Values are not shared.

@@ -50,7 +50,7 @@ func NewExchangeCheck(message []byte, status byte) ExchangeCheck {
 	return x
 }
 
-// addStatements adds the statements of a Query or Execute to those that await an answer.
+// addStatements adds the statements of a Query or Execute to those that the server must answer.
 func (x *ExchangeCheck) addStatements(text []byte) {
 	words, sure := parse.FirstWords(text)
 	x.words, x.sure = append(x.words, words...), x.sure && sure

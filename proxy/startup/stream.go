@@ -79,7 +79,7 @@ func (g *clientHandshake) bufferAtLeast(n int) error {
 }
 
 // writeAnswer answers a request for encryption. writeAnswer refuses a client that sent more bytes with the request,
-// because they could pass for encrypted bytes later (CVE-2021-23222).
+// because Sluice could later take them for encrypted bytes (CVE-2021-23222).
 func (g *clientHandshake) writeAnswer(answer byte) error {
 	if g.w > g.r {
 		return ErrPlainAfterTLS
@@ -88,7 +88,7 @@ func (g *clientHandshake) writeAnswer(answer byte) error {
 	return err
 }
 
-// bufferMessage stores a message that is sent with the next flush.
+// bufferMessage stores a message, which the next flush sends to the client.
 func (g *clientHandshake) bufferMessage(m pgproto3.BackendMessage) error {
 	out, err := m.Encode(g.out)
 	if err != nil {
@@ -98,7 +98,7 @@ func (g *clientHandshake) bufferMessage(m pgproto3.BackendMessage) error {
 	return nil
 }
 
-// sendMessage sends a message, after those that bufferMessage has stored.
+// sendMessage sends the client a message, after those that bufferMessage has stored.
 func (g *clientHandshake) sendMessage(m pgproto3.BackendMessage) error {
 	if err := g.bufferMessage(m); err != nil {
 		return err

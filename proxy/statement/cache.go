@@ -84,7 +84,7 @@ func (c *Cache) Template(scratch *[]byte, sql, oids []byte, parsing settings.Par
 	return c.add(cacheKey((*scratch)[:0], sql, oids, parsing, names, by), t)
 }
 
-// New makes a template for a prepared text and counts its memory. The cache does not store the template.
+// New makes a template for a prepared text, and budget counts its memory. The cache does not store the template.
 func (c *Cache) New(sql, oids []byte, plan *rewrite.Plan, parsing settings.ParsingHashes) *Template {
 	t := &Template{SQL: string(sql), OIDs: string(oids), Plan: plan, Parsing: parsing, OptsOut: retry.HasNoRetryComment(sql), Inserts: rewrite.IsInsertReturning(sql), MayShowTxTime: values.MayReturnTxTime(sql)}
 	return c.budget.countTemplate(t, textCost(sql, oids))

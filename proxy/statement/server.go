@@ -121,8 +121,8 @@ func (s *ServerSet) EvictionCandidate(limit, most int, inUse map[*Server]bool) *
 	return nil
 }
 
-// MarkOutdated marks statements that were prepared after number seq as outdated, so that they are prepared again before
-// use. The schema that they were parsed with was rolled back.
+// MarkOutdated marks the statements prepared after number seq as outdated: Sluice prepares them again before use. The
+// schema with which the server parsed them was rolled back.
 func (s *ServerSet) MarkOutdated(seq uint64) {
 	if s.seq == seq {
 		return

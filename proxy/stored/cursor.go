@@ -4,14 +4,14 @@ import "github.com/sluice-proxy/sluice/proxy/wire"
 
 // This file has cursors whose rows are in memory, and the bounds of this memory. One session owns a cursor.
 
-// Quota is a bound on the bytes of cursors' rows. Take returns false if there is no room.
+// Quota bounds the bytes of cursors' rows. Take reserves bytes, or returns false without room. Give returns them.
 type Quota interface {
 	Take(bytes int) bool
 	Give(bytes int)
 }
 
-// piece is the unit in which bytes are taken from a Quota. A cursor without rows takes a piece too, so that the number
-// of cursors is bounded.
+// piece is the unit, in bytes, in which a cursor takes memory from its Quota. A cursor without rows takes a piece
+// too, so that the number of cursors is bounded.
 const piece = 64 << 10
 
 // Cursor is a cursor whose rows are in memory, or are about to arrive.

@@ -1,8 +1,8 @@
 // Package trip tracks the round trips that Sluice itself makes on a server's connection.
 //
 // The server answers in order. If an answer to Sluice were not read, the next reader would take it for the answer to
-// its own request, and so would each later reader. So nothing else is sent on a connection during a round trip. A
-// connection whose round trip was interrupted is never used again.
+// its own request, and so would each later reader. So Sluice sends nothing else on a connection during a round trip.
+// It never uses a connection again whose round trip was interrupted.
 package trip
 
 import "errors"
