@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-proxy/sluice/proxy"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // What an operator reads on /metrics is what happened.
@@ -109,5 +111,21 @@ func TestLongTextsAreLogged(t *testing.T) {
 		}
 		c.conn.Close()
 		waitFor(t, "the client to be gone", func() bool { return s.Stats().Clients == 0 })
+	}
+}
+
+// A multi-statement query in the log is charged with its plan, which is far larger than its text.
+func TestPlansAreLogged(t *testing.T) {
+	t.Parallel()
+	s := startSluice(t, newPostgres(t), asDSQL, withReplay, maxOpen(1))
+	c := dialRaw(t, s.addr)
+	c.play(t, "Q BEGIN\n< Z\n")
+	const statements, texts = 400, 8
+	for i := range texts {
+		c.play(t, fmt.Sprintf("Q SELECT %d%s\n< Z\n", i, strings.Repeat("; SELECT 1", statements)))
+	}
+	plans := texts * statements * int64(unsafe.Sizeof(rewrite.Statement{}))
+	if got := s.Stats().LogBytes; got < plans {
+		t.Errorf("the log has %d bytes, with plans of %d", got, plans)
 	}
 }

@@ -94,6 +94,10 @@ func rememberedWays() (all []remembered) {
 			remembered{name: form + ", extended, in one block", open: begin, each: prepared(form, sync)},
 			remembered{name: form + ", in one group", each: prepared(form), piped: true})
 	}
+	many := strings.Repeat("SHOW a; ", 2000)
+	add(remembered{name: "many statements", each: eachRound("SELECT %d; " + many)},
+		remembered{name: "many statements, in one block", open: begin, each: eachRound("SAVEPOINT s", "SELECT %d; "+many, "ROLLBACK TO s")},
+		remembered{name: "many reads, in one block", open: begin, each: eachRound("SELECT %d; " + strings.Repeat("SELECT 1; ", 2000))})
 	add(cursorWays(sync, begin)...)
 	add(messageWays(sync, begin)...)
 	add(copyWays()...)

@@ -203,17 +203,19 @@ func (s *session) endTransaction(committed bool) {
 func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
 	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload)) {
 		r.tx.log.AppendPayload(payload)
+		if n.plan != nil && (len(n.plan.Statements) > 1 || len(payload) > uncountedText) {
+			r.tx.log.ChargeBytes(n.plan.Bytes())
+		}
 	}
 }
 
 // uncountedText is the length in bytes up to which a text in the log is not charged, since its template is shared.
 const uncountedText = 4 << 10
 
-// chargeLongText charges the log for a long text. The log keeps the text's template in memory, even if the cache of
-// templates does not.
+// chargeLongText charges the log for a long text, whose template only the log may hold in memory.
 func (r *recorder) chargeLongText(tmpl *statement.Template, cost int) {
-	if r.logs && len(tmpl.SQL) > uncountedText && !r.tx.log.ReserveBytes(cost) {
-		r.tx.log.RefuseReplay(retry.LogFull)
+	if r.logs && len(tmpl.SQL) > uncountedText {
+		r.tx.log.ChargeBytes(cost)
 	}
 }
 
@@ -226,9 +228,7 @@ func (r *recorder) logUndo(name string, prev *statement.Client) {
 	if frames := l.TurnFrames(l.TurnCount()); len(frames) > 0 {
 		n := &frames[len(frames)-1].Note
 		n.undoes, n.name, n.prev = true, name, prev
-		if !l.ReserveBytes(len(name)) {
-			l.RefuseReplay(retry.LogFull)
-		} else if prev != nil {
+		if l.ChargeBytes(len(name)) && prev != nil {
 			r.chargeLongText(prev.Template, int(prev.Cost))
 		}
 	}

@@ -163,9 +163,12 @@ func (l *ReplayLog[R]) releaseMemory() {
 // roundUpToChunks returns n bytes, rounded up to whole chunks.
 func roundUpToChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// chargeOrRefuse counts n more bytes for the log. If the log then exceeds a bound, chargeOrRefuse refuses the log and
-// returns false.
-func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
+// ChargeBytes counts n more bytes for the log. If the log then exceeds a bound, ChargeBytes refuses a replay and
+// returns false. ChargeBytes also returns false for nil, and for a log without a replay.
+func (l *ReplayLog[R]) ChargeBytes(n int) bool {
+	if l == nil || l.refused != Replayable {
+		return false
+	}
 	if n > l.logs.limit-l.charged {
 		l.RefuseReplay(LogFull)
 		return false
@@ -203,7 +206,7 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 // frame's payload of size bytes to AppendPayload. A frame to which the server sends no answer is also recorded, if a
 // replay must send it. RecordFrame returns false when the transaction is not replayable, or no longer.
 func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
-	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+frameOverhead[R]()) {
+	if !l.ChargeBytes(size + frameOverhead[R]()) {
 		return false
 	}
 	l.frames = append(l.frames, LoggedFrame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n})

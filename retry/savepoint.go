@@ -9,7 +9,7 @@ type savepoint struct {
 // AddSavepoint marks the current position of the log, between two turns, as a savepoint. If several savepoints have
 // one name, the last one counts. AddSavepoint returns false when the log has no room.
 func (l *ReplayLog[R]) AddSavepoint(name string) bool {
-	if !l.Replayable() || !l.chargeOrRefuse(savepointCost+len(name)) {
+	if !l.ChargeBytes(savepointCost + len(name)) {
 		return false
 	}
 	l.saves = append(l.saves, savepoint{name: name, turns: len(l.turns)})
@@ -88,7 +88,7 @@ func (l *ReplayLog[R]) endTurnWithError() {
 	if n := len(l.turns); n > 0 {
 		logged = l.turns[n-1].frames
 	}
-	if len(l.frames) == logged || !o.failed || !l.chargeOrRefuse(turnCost) {
+	if len(l.frames) == logged || !o.failed || !l.ChargeBytes(turnCost) {
 		l.truncateTurns(len(l.turns))
 		return
 	}
@@ -105,7 +105,7 @@ func (l *ReplayLog[R]) endTurnWithError() {
 // size of other copies. If all copies together exceed the limit of one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
-	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {
+	if beside+l.charged > l.logs.limit || !fork.ChargeBytes(l.charged) {
 		fork.Close()
 		return nil, false
 	}

@@ -81,7 +81,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
 	e := &cacheEntry{hash: hash, names: names, text: text, plan: plan}
-	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.bytes()
+	e.bytes = int(unsafe.Sizeof(*e)) + 2*wordBytes + len(text) + plan.Bytes()
 	if e.bytes > s.maxBytes {
 		return
 	}
@@ -124,8 +124,8 @@ func (s *cacheShard) evictLocked() {
 // wordBytes is the size of a string header, used to estimate the cost of an element in a map or slice.
 const wordBytes = int(unsafe.Sizeof(""))
 
-// bytes estimates the memory of a plan in bytes. The plans that all texts of a kind share count as 0.
-func (p *Plan) bytes() int {
+// Bytes estimates the memory of a plan in bytes. The plans that all texts of a kind share count as 0.
+func (p *Plan) Bytes() int {
 	if p == emptyPlan || p == guardedPlan || p == unparsedMappedPlan || p == foreignPlan {
 		return 0
 	}

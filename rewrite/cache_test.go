@@ -98,12 +98,12 @@ func TestPlanBytes(t *testing.T) {
 		{"SHOW %s", 50},
 		{"LOCK TABLE a, %s", 50},
 	} {
-		small := parsed(t, fmt.Sprintf(c.sql, "b")).bytes()
-		if got := parsed(t, fmt.Sprintf(c.sql, long)).bytes(); got < small+c.more {
+		small := parsed(t, fmt.Sprintf(c.sql, "b")).Bytes()
+		if got := parsed(t, fmt.Sprintf(c.sql, long)).Bytes(); got < small+c.more {
 			t.Errorf(c.sql+": %d bytes, with a short name %d", long, got, small)
 		}
 	}
-	if one, ten := parsed(t, "SELECT 1").bytes(), parsed(t, strings.Repeat("SELECT 1;", 10)).bytes(); ten < 5*one {
+	if one, ten := parsed(t, "SELECT 1").Bytes(), parsed(t, strings.Repeat("SELECT 1;", 10)).Bytes(); ten < 5*one {
 		t.Errorf("ten statements take %d bytes, one %d", ten, one)
 	}
 }

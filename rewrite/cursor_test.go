@@ -92,7 +92,7 @@ func TestCursorsCost(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(t)
 	long := "DECLARE c CURSOR FOR SELECT '" + strings.Repeat("x", 10_000) + "'"
-	if n := p.Plan([]byte(long)).bytes(); n < len(long) {
+	if n := p.Plan([]byte(long)).Bytes(); n < len(long) {
 		t.Errorf("%d bytes of a text of %d", n, len(long))
 	}
 }

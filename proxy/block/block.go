@@ -1,8 +1,6 @@
 package block
 
 import (
-	"slices"
-
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -64,16 +62,19 @@ type Block struct {
 	queried bool
 	modes   TxModes
 	// usual are the modes of later transactions to which no statement gives modes.
-	usual TxModes
-	saves []savepoint
+	usual  TxModes
+	newest *savepoint // the newest savepoint of the block, or nil
 	// unseen means that the statement which began the block was not recorded in the Block.
 	unseen bool
 }
 
-// savepoint has the name of one SAVEPOINT in the block, and the transaction's modes at that point.
+// savepoint is one SAVEPOINT of a block, with the transaction's modes at that point. Copies of a Block share their
+// savepoints, which never change.
 type savepoint struct {
 	name  string
 	modes TxModes
+	older *savepoint // the savepoint before this one, or nil
+	count int        // the number of the block's savepoints up to this one
 }
 
 // FromStatus returns the Block of a session whose status in the last ReadyForQuery, 'I', 'T' or 'E', is all that is
@@ -118,16 +119,23 @@ func (b *Block) HasSeenBegin() bool { return !b.unseen }
 func (b *Block) IsReadOnly() bool { return b.modes.Access == ReadOnly }
 
 // SavepointCount returns the number of the block's savepoints.
-func (b *Block) SavepointCount() int { return len(b.saves) }
-
-// FindSavepoint returns the index, from 0, of the newest savepoint with a name, or -1.
-func (b *Block) FindSavepoint(name string) int {
-	for i, s := range slices.Backward(b.saves) {
-		if s.name == name {
-			return i
-		}
+func (b *Block) SavepointCount() int {
+	if b.newest == nil {
+		return 0
 	}
-	return -1
+	return b.newest.count
+}
+
+// HasSavepoint reports whether the block has a savepoint with a name.
+func (b *Block) HasSavepoint(name string) bool { return b.findSavepoint(name) != nil }
+
+// findSavepoint returns the newest savepoint with a name, or nil.
+func (b *Block) findSavepoint(name string) *savepoint {
+	s := b.newest
+	for s != nil && s.name != name {
+		s = s.older
+	}
+	return s
 }
 
 // RecordCommand records a statement that the server has executed, or will, and returns the statement's effect on the
@@ -166,13 +174,13 @@ func (b *Block) recordControl(tx *rewrite.TxControl, snapshot bool) TxEffect {
 		return RollsBack
 	case rewrite.Savepoint:
 		if b.status == 'T' {
-			b.saves = append(slices.Clip(b.saves), savepoint{tx.Name, b.modes})
+			b.newest = &savepoint{name: tx.Name, modes: b.modes, older: b.newest, count: b.SavepointCount() + 1}
 		}
 	case rewrite.ReleaseSavepoint:
 		// As in PostgreSQL, RELEASE restores the access mode that held at the savepoint, but not the isolation level.
-		if i := b.FindSavepoint(tx.Name); i >= 0 {
-			b.modes.Access = b.saves[i].modes.Access
-			b.saves = b.saves[:i]
+		if s := b.findSavepoint(tx.Name); s != nil {
+			b.modes.Access = s.modes.Access
+			b.newest = s.older
 		}
 	case rewrite.RollbackTo:
 		b.rollBackTo(tx.Name)
@@ -201,9 +209,8 @@ func (b *Block) recordInFailed(tx *rewrite.TxControl) TxEffect {
 
 // rollBackTo performs ROLLBACK TO: it restores the modes at a savepoint.
 func (b *Block) rollBackTo(name string) {
-	if i := b.FindSavepoint(name); i >= 0 {
-		b.modes = b.saves[i].modes
-		b.saves = b.saves[:i+1]
+	if s := b.findSavepoint(name); s != nil {
+		b.modes, b.newest = s.modes, s
 	}
 }
 
@@ -211,8 +218,12 @@ func (b *Block) rollBackTo(name string) {
 // defaults, so that AND CHAIN begins a transaction with the usual modes.
 func (b *Block) restoreModes() {
 	switch {
-	case len(b.saves) > 0:
-		b.modes = b.saves[0].modes
+	case b.newest != nil:
+		s := b.newest
+		for s.older != nil {
+			s = s.older
+		}
+		b.modes = s.modes
 	case b.status == 'E':
 		b.modes = b.usual
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -447,5 +448,28 @@ func TestUsual(t *testing.T) {
 	begin.ReadWrite = true
 	if b.RecordCommand(&begin, false); b.IsReadOnly() {
 		t.Error("BEGIN READ WRITE is READ ONLY")
+	}
+}
+
+// Each SAVEPOINT takes the same memory, however many there are, and copies of the Block keep theirs.
+func TestManySavepoints(t *testing.T) { // not parallel: it reads what the process allocates
+	const count = 20_000
+	var b block.Block
+	b.RecordCommand(&rewrite.TxControl{Verb: rewrite.Begin}, false)
+	save := rewrite.TxControl{Verb: rewrite.Savepoint, Name: "s"}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range count {
+		b.RecordCommand(&save, false)
+	}
+	runtime.ReadMemStats(&after)
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / count; b.SavepointCount() != count || bytes > 200 {
+		t.Errorf("%d savepoints of %d bytes each", b.SavepointCount(), bytes)
+	}
+	earlier := b
+	b.RecordCommand(&rewrite.TxControl{Verb: rewrite.ReleaseSavepoint, Name: "s"}, false)
+	b.RecordCommand(&rewrite.TxControl{Verb: rewrite.Savepoint, Name: "t"}, false)
+	if earlier.HasSavepoint("t") || !b.HasSavepoint("t") || earlier.SavepointCount() != count || b.SavepointCount() != count {
+		t.Errorf("%d savepoints, and %d in a copy", b.SavepointCount(), earlier.SavepointCount())
 	}
 }

@@ -32,7 +32,7 @@ func (b *Block) RefusalCode(tx *rewrite.TxControl) string {
 		switch {
 		case !b.IsOpen():
 			return CodeNoBlock
-		case b.FindSavepoint(tx.Name) < 0:
+		case !b.HasSavepoint(tx.Name):
 			return CodeNoSavepoint
 		}
 	}
@@ -45,7 +45,7 @@ func (b *Block) refusalInFailed(tx *rewrite.TxControl) string {
 	case rewrite.Commit, rewrite.Rollback, rewrite.PrepareTransaction:
 		return ""
 	case rewrite.RollbackTo:
-		if b.FindSavepoint(tx.Name) < 0 {
+		if !b.HasSavepoint(tx.Name) {
 			return CodeNoSavepoint
 		}
 		return ""
@@ -56,7 +56,7 @@ func (b *Block) refusalInFailed(tx *rewrite.TxControl) string {
 // refusalOfModes returns the result of RefusalCode for a statement that gives transaction modes. After a query, or
 // within a savepoint, PostgreSQL refuses some modes. READ ONLY is always accepted.
 func (b *Block) refusalOfModes(tx *rewrite.TxControl) string {
-	late := b.queried || len(b.saves) > 0
+	late := b.queried || b.newest != nil
 	was := b.Modes()
 	switch {
 	case late && tx.Isolation != rewrite.DefaultIsolation && effectiveIsolation(tx.Isolation) != effectiveIsolation(was.Isolation),

@@ -226,7 +226,7 @@ func (p *player) BlockBegun(l listing.Statements, t *txtime.Time) { p.tx.JoinBlo
 
 // send is a text that the server gets. One with "1/0" fails, one with "conflict" meets a conflict.
 func (p *player) send(plan *rewrite.Plan, sql string) (failed bool) {
-	if st := plan.SingleStatement(); st != nil && (st.Tx.Verb == rewrite.ReleaseSavepoint || st.Tx.Verb == rewrite.RollbackTo) && p.at.FindSavepoint(st.Tx.Name) < 0 {
+	if st := plan.SingleStatement(); st != nil && (st.Tx.Verb == rewrite.ReleaseSavepoint || st.Tx.Verb == rewrite.RollbackTo) && !p.at.HasSavepoint(st.Tx.Name) {
 		switch ended, refusal := p.tx.Savepoint(st.Tx.Verb, st.Tx.Name); {
 		case refusal != "":
 			return p.fail(&wire.Error{Code: "0A000", Detail: refusal})

@@ -14,7 +14,7 @@ const (
 	Age        = 10 * time.Minute
 )
 
-// claimed is how long nobody else gets a question that Schedule.Claim gave to a caller who reports no result.
+// claimed is how long Schedule.Claim gives a question to no second caller, if the first one reports no result.
 const claimed = 30 * time.Second
 
 // Schedule says when Sluice should next ask the server a question. The zero Schedule is for a question never asked.
