@@ -63,7 +63,7 @@ func (s *session) applySettings(inBlock bool) error {
 // syncSettingsAndSchema applies the settings (syncSettings), then reads the schema if the backend may have a newer
 // one (refreshSchema). refreshSchema must come last, since the server reports a schema change only once.
 func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
-	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.keeper.Maps() {
+	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.pool.keeper.Maps() {
 		return refusal, err
 	}
 	if !s.srv.readsArePure() && !s.pin.IsPinned() {
@@ -110,7 +110,7 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 		}
 		return clientErr
 	default:
-		s.srv.accepted.Forget()
+		s.srv.pool.accepted.Forget()
 		s.releaseOrDropBackend()
 		if merr := s.applyEvent(e); merr != nil {
 			return merr
@@ -144,7 +144,7 @@ func (s *session) restoreStartupSettings() error {
 // recordRestoredSettings records that Sluice sent the SETs in sets to a backend. They are not in the replay log. So
 // the transaction can no longer be replayed.
 func (s *session) recordRestoredSettings(sets []rewrite.SettingChange) {
-	s.srv.settings.RenewParsing(&s.txParsing, s.settings.InForce, sets)
+	s.srv.pool.settings.RenewParsing(&s.txParsing, s.settings.InForce, sets)
 	if s.tx.log != nil {
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
@@ -201,7 +201,7 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 // or a timeout of the turn, the backend has the settings, unless the backend is broken.
 func (s *session) syncSettings() (refusal []byte, err error) {
 	b := s.b
-	if s.srv.watched.Load() {
+	if s.srv.pool.watched.Load() {
 		if err := s.srv.observers.notifyAttached(s); err != nil {
 			return nil, err
 		}
@@ -245,7 +245,7 @@ func (s *session) sendSettings(msg []byte) (refusal []byte, err error) {
 // stageUnseenSettings records that a statement has called functions that may have changed settings without a report to
 // Sluice. The record takes effect when the transaction commits.
 func (s *session) stageUnseenSettings(st *rewrite.Statement) {
-	if st.Calls && s.srv.resetsAuto {
+	if st.Calls && s.srv.pool.resetsAuto {
 		s.settings.Stage(settings.UnseenChange)
 	}
 }

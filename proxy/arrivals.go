@@ -61,7 +61,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 	case displaced != nil:
 		displaced.Net.Close() // the startup ends with an error, and is counted
 	}
-	if refused, displaced := srv.arrivals.TakeRefusalCounts(now); refused+displaced > 0 {
+	if refused, displaced := srv.accepting.arrivals.TakeRefusalCounts(now); refused+displaced > 0 {
 		srv.log.Warn("connections turned away: as many as listen.max_clients allows are open, and more that do not say who they are",
 			"max_clients", srv.cfg.MaxClients, "newcomers", refused, "silent", displaced)
 	}
@@ -77,12 +77,12 @@ func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *
 		return nil, nil, true
 	}
 	in = &clientConn{Conn: admission.Conn{Net: conn, KeptAlive: keptAlive}}
-	displaced, ok := srv.arrivals.Admit(&in.Conn, now)
+	displaced, ok := srv.accepting.arrivals.Admit(&in.Conn, now)
 	if !ok {
 		return nil, nil, false
 	}
 	select {
-	case srv.guests <- in: // a host is waiting
+	case srv.accepting.guests <- in: // a host is waiting
 	default:
 		srv.running.Go(func() { srv.serveClients(in) })
 	}
@@ -93,13 +93,13 @@ func (srv *Server) admitConn(conn net.Conn, keptAlive bool, now time.Time) (in *
 func (srv *Server) serveClients(in *clientConn) {
 	for {
 		srv.serveConn(in)
-		if srv.spare.Add(1) > maxIdleWorkers {
-			srv.spare.Add(-1)
+		if srv.accepting.spare.Add(1) > maxIdleWorkers {
+			srv.accepting.spare.Add(-1)
 			return
 		}
 		select {
-		case in = <-srv.guests:
-			srv.spare.Add(-1)
+		case in = <-srv.accepting.guests:
+			srv.accepting.spare.Add(-1)
 		case <-srv.ctx.Done():
 			return
 		}
@@ -118,12 +118,12 @@ func (srv *Server) serveConn(in *clientConn) {
 	}
 	s := srv.admitRecovering(in, raw)
 	if s == nil {
-		srv.arrivals.ReleasePlace(&in.Conn)
+		srv.accepting.arrivals.ReleasePlace(&in.Conn)
 		return
 	}
 	s.logStart()
 	if s.guest = true; !s.run() {
-		srv.arrivals.ReleasePlace(&in.Conn)
+		srv.accepting.arrivals.ReleasePlace(&in.Conn)
 		return
 	}
 	s.guest = false

@@ -77,7 +77,7 @@ func (srv *Server) backendOf(c *reservoir.Conn) *backend {
 	if b, ok := c.Attachment.(*backend); ok {
 		return b
 	}
-	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), settings: srv.settings.NewBackend(c.Params), status: 'I'}
+	b := &backend{conn: c, src: wire.NewReader(c.Net, unwrapRawConn(c.Net)), settings: srv.pool.settings.NewBackend(c.Params), status: 'I'}
 	b.sequences, b.catalogCurrentAt = sequence.NewBackendRecord(), time.Now()
 	b.answerTimeout = cmp.Or(srv.cfg.AnswerTimeout, exchangeTimeout)
 	c.Attachment = b

@@ -82,7 +82,7 @@ func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if b.cs = s.statements.Find(b.stmt); b.cs == nil {
 		return errNoStatement(b.stmt)
 	}
-	anew := s.srv.keeper.Maps() || s.optionsChanged(b.cs.Template)
+	anew := s.srv.pool.keeper.Maps() || s.optionsChanged(b.cs.Template)
 	if !anew && !s.parts.IsOn() {
 		return s.admitBind(b)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/stopping"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -44,6 +45,13 @@ type cancelKeyRegistry struct {
 	mu   sync.Mutex
 	next uint32
 	m    map[uint32]*session
+}
+
+// cancelRequests has what the cancel requests of all clients share.
+type cancelRequests struct {
+	keys       cancelKeyRegistry
+	keyGuesses *startup.GuessLimiter
+	cancelling chan struct{} // one element for each cancel request on its way to a server
 }
 
 // issue gives the session a cancel key with a secret of secretLen bytes (protocol 3.2 allows long ones). Process
@@ -109,11 +117,11 @@ func (srv *Server) cancelPolicy() interrupt.Policy {
 // sendCancel asks the server to stop the statement on conn. It waits while CancelsAtOnce cancels are being sent.
 func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 	select {
-	case srv.cancelling <- struct{}{}:
+	case srv.cancels.cancelling <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-srv.cancelling }()
+	defer func() { <-srv.cancels.cancelling }()
 	return conn.Cancel(ctx)
 }
 

@@ -361,7 +361,7 @@ func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame 
 		return s.unexpectedFrameError(typ)
 	}
 	if typ == wire.PortalSuspended {
-		s.srv.suspends.Store(true)
+		s.srv.pool.suspends.Store(true)
 	}
 	s.recordCompletion(o, typ, frame)
 	if s.t.owed.pop(); run.into != nil {

@@ -184,7 +184,7 @@ func (s *session) describeDeclare(cs *statement.Client) error {
 // replaceError adds a hint to the error 0A000 of an Execute with a row limit. It adds none if the cluster has
 // suspended a portal before, since in that case the query itself causes the error.
 func (c cursorReply) replaceError(s *session, o *pendingReply, payload []byte) *answer.ErrorHandling {
-	if o.plan == nil || c.run.limit == 0 || s.srv.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
+	if o.plan == nil || c.run.limit == 0 || s.srv.pool.suspends.Load() || string(retry.ErrorField(payload, 'C')) != "0A000" {
 		return nil
 	}
 	s.srv.log.Warn("a FETCH was refused: this cluster may not suspend portals", append(s.logAttrs(), "message", string(retry.ErrorField(payload, 'M')))...)

@@ -50,7 +50,7 @@ func (s *session) createOrDropDatabase(st *rewrite.Statement) (notices [][]byte,
 		return nil, err
 	}
 	err = d.Run()
-	s.srv.templates.BeginEpoch(true)
+	s.srv.pool.templates.BeginEpoch(true)
 	return d.Notices, s.settleOwnStatements(err, d.WithPartialResult)
 }
 

@@ -121,7 +121,7 @@ func (sp *savepointState) closeDiscardedParts() {
 // own and acquires two later. Otherwise several sessions could each hold one backend and wait forever for a second.
 func (s *session) borrowVerifyBackend() (again bool, err error) {
 	t := s.t
-	for end := time.Now().Add(s.srv.replays.cfg.Policy.MaxElapsed); ; {
+	for end := time.Now().Add(s.srv.pool.replays.cfg.Policy.MaxElapsed); ; {
 		// Acquire the second backend. The refusal retry.Exhausted means here that all backends are lent.
 		own := s.swapBackend(nil)
 		again, err = s.reborrowWith(s.acquireVerifyConn)
@@ -160,7 +160,7 @@ func (s *session) pauseWithoutBackend(d time.Duration) error {
 func (s *session) acquireVerifyConn() (*reservoir.Conn, error) {
 	for {
 		ctx, over := s.waitContext(time.Now().Add(verifyBackendWait), lookEvery)
-		conn, err := s.srv.backends.AcquireAhead(ctx)
+		conn, err := s.srv.pool.backends.AcquireAhead(ctx)
 		if err != nil {
 			if ended := s.waits.Error(ctx); ended != nil {
 				err = ended
@@ -259,8 +259,8 @@ func (s *session) verifyDiscardedParts() error {
 // forceSnapshot makes the server take the transaction's snapshot, if it has not yet, and awaits all pending replies.
 func (s *session) forceSnapshot() error {
 	const text = "SELECT 1 WHERE false"
-	plan := s.srv.planner.PlanWithNames([]byte(text), mapping.NoNames())
-	name := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false).Name
+	plan := s.srv.pool.planner.PlanWithNames([]byte(text), mapping.NoNames())
+	name := s.prepareOnBackend(s.srv.pool.templates.Template(&s.t.scratch, []byte(text), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false).Name
 	s.t.owed.push(wire.Bind).swallow = true
 	s.t.addToBatch(request.AppendBindWithoutParams(nil, name))
 	o := s.t.owed.push(wire.Execute)

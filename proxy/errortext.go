@@ -44,7 +44,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 	if hint == "" {
 		hint = s.hintForError(o, plan, st, payload)
 	}
-	if retry.ErrorField(payload, 'H') != nil && hint != mappederror.HintHexCast && hint != mappederror.HintNoBytea && !isUnknownFunction(payload) {
+	if retry.ErrorField(payload, 'H') != nil && hint != mappederror.HintHexCast && hint != mappederror.HintNoBytea && string(retry.ErrorField(payload, 'C')) != unknownFunction {
 		hint = ""
 	}
 	moved := retry.ErrorField(payload, 'P') != nil && (plan.Text != "" || split != nil || o.shift > 0)
@@ -82,7 +82,7 @@ func (s *session) hintForError(o *pendingReply, plan *rewrite.Plan, st *rewrite.
 	if code == unknownFunction {
 		return rewrite.MissingFunctionHint(string(retry.ErrorField(payload, 'M')))
 	}
-	return cmp.Or(batch.TruncateHint(st, payload), batch.RowLimitHint(s.srv.planner, o.bound, plan, st, payload), answer.LimitHint(payload))
+	return cmp.Or(batch.TruncateHint(st, payload), batch.RowLimitHint(s.srv.pool.planner, o.bound, plan, st, payload), answer.LimitHint(payload))
 }
 
 // isMixedDDLRefusal reports whether DSQL refused DDL because of other statements in the transaction: another DDL
@@ -94,11 +94,6 @@ func isMixedDDLRefusal(message []byte) bool {
 // unknownFunction is the SQLSTATE of an unknown function. The server's hint for it is only about types. Sluice
 // replaces that hint for functions that Sluice knows.
 const unknownFunction = "42883"
-
-// isUnknownFunction reports whether the server's error says that a function does not exist.
-func isUnknownFunction(payload []byte) bool {
-	return string(retry.ErrorField(payload, 'C')) == unknownFunction
-}
 
 // rewriteErrorFields returns the server's error with the client's column names (by dress), and with hint unless that
 // is "". If moved is set, the position is mapped to the client's text, or dropped if that text has no such place.
@@ -154,7 +149,7 @@ func (srv *Server) errorRenamerFor(plan *rewrite.Plan, payload []byte) mappederr
 		return mappederror.Renamer{}
 	}
 	d := mappederror.Renamer{On: true}
-	if now := srv.keeper.Snapshot(); now != nil {
+	if now := srv.pool.keeper.Snapshot(); now != nil {
 		d.Relation = now.Relation(string(retry.ErrorField(payload, 's')), string(retry.ErrorField(payload, 't')))
 	}
 	return d

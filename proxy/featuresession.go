@@ -29,7 +29,7 @@ func (f featureSession) RefusesWrite(st *rewrite.Statement) *wire.Error {
 }
 
 func (f featureSession) OptsOut(sql []byte) bool {
-	return f.s.optedOut || f.s.t.nested.optsOut || f.s.srv.replays != nil && retry.HasNoRetryComment(sql)
+	return f.s.optedOut || f.s.t.nested.optsOut || f.s.srv.pool.replays != nil && retry.HasNoRetryComment(sql)
 }
 
 func (f featureSession) Setting(name string) string {

@@ -17,7 +17,7 @@ import (
 // The transaction waits while a replay with the same key runs. A snapshot taken now would be out of date after that
 // replay. After an error Sluice must not send the statement.
 func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params []byte) error {
-	r := s.srv.replays
+	r := s.srv.pool.replays
 	if r == nil || !plan.Contends || s.tx.keyed || s.optedOut || s.txStatus() == 'E' {
 		return nil
 	}
@@ -41,7 +41,7 @@ func waitAtGate[T string | []byte](s *session, plan *rewrite.Plan, sql T, params
 // recordOperation records that a statement of the plan succeeded with the given command tag. After that, metrics may
 // show the statement's name.
 func (s *session) recordOperation(plan *rewrite.Plan, st *rewrite.Statement, tag []byte) {
-	s.srv.planner.RecordSuccess(plan)
+	s.srv.pool.planner.RecordSuccess(plan)
 	s.srv.metrics.CountOperationSuccess(st.Operation)
 	if retry.MatchedNoRows(tag) {
 		s.srv.metrics.CountConditionFailed(st.Operation)

@@ -109,7 +109,7 @@ func (s *session) awaitIndexJob() (answer []byte, refusal *wire.Error, err error
 	if err != nil && refusalFrom(err) == nil {
 		err = s.withdrawIndex(work, err)
 	}
-	s.srv.templates.BeginEpoch(false)
+	s.srv.pool.templates.BeginEpoch(false)
 	told, _ := err.(*wire.Error)
 	switch {
 	case err == nil:

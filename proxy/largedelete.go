@@ -64,7 +64,7 @@ func (s *session) deferToBatches(head *pendingReply, payload []byte) bool {
 	default:
 		return false
 	}
-	form := s.srv.planner.BatchedDelete(head.plan)
+	form := s.srv.pool.planner.BatchedDelete(head.plan)
 	if form == nil {
 		return false
 	}
@@ -121,7 +121,7 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 			if !p.open || p.local || p.declares != nil {
 				continue
 			}
-			if e := batch.InUse(s.srv.planner, st, p.plan.SingleStatement(), p.text, s.isKnownTable); e != nil {
+			if e := batch.InUse(s.srv.pool.planner, st, p.plan.SingleStatement(), p.text, s.isKnownTable); e != nil {
 				return e
 			}
 		}

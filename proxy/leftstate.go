@@ -25,8 +25,8 @@ func (c *Config) checksLeftState() bool { return c.Kind == Postgres && c.Reset !
 // leave state on a backend. It asks only if the recorded answer is missing or old. Its error is the error of the
 // function stop, or a lost backend.
 func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() error) error {
-	epoch := srv.templates.Epoch()
-	if !srv.leftState.Claim(epoch, time.Now()) {
+	epoch := srv.pool.templates.Epoch()
+	if !srv.pool.leftState.Claim(epoch, time.Now()) {
 		return nil
 	}
 	may, answered := false, false
@@ -43,9 +43,9 @@ func (srv *Server) checkHiddenFunctions(b *backend, at time.Time, stop func() er
 	switch {
 	case interrupt.EndsTurn(err):
 	case err == nil && refusal == nil && answered:
-		srv.leftState.RecordAnswer(epoch, may, time.Now())
+		srv.pool.leftState.RecordAnswer(epoch, may, time.Now())
 	default:
-		srv.leftState.RecordFault(time.Now())
+		srv.pool.leftState.RecordFault(time.Now())
 	}
 	return err
 }
@@ -59,7 +59,7 @@ func (s *session) mayHaveLeftState() bool {
 	if s.srv.cfg.Reset == ResetAlways && s.t.touched {
 		s.b.leftState.RequireQuery()
 	}
-	s.srv.leftState.RecordUnseen(&s.b.leftState, s.srv.templates.Epoch())
+	s.srv.pool.leftState.RecordUnseen(&s.b.leftState, s.srv.pool.templates.Epoch())
 	return s.b.leftState.NeedsQuery()
 }
 
@@ -75,7 +75,7 @@ func (s *session) checkLeftState() {
 	b := s.b
 	left, ok := remains.Left{}, s.finishBackendWrite(exchangeTimeout) // the writer of an oversized turn may still be finishing
 	if ok {
-		left, ok = remains.Ask(leftStateBackend{b}, remains.Settings{Reset: s.srv.settings.ResetSQL(), Apply: s.srv.settings.AllSQL(s.settings.InForce), HasStartupRole: s.settings.Startup.SQL["role"] != ""})
+		left, ok = remains.Ask(leftStateBackend{b}, remains.Settings{Reset: s.srv.pool.settings.ResetSQL(), Apply: s.srv.pool.settings.AllSQL(s.settings.InForce), HasStartupRole: s.settings.Startup.SQL["role"] != ""})
 		ok = ok && b.status == 'I'
 	}
 	if ok && left.Role != "" {

@@ -17,7 +17,7 @@ import (
 // schema. For all other queries, or if the schema is known, it returns nil.
 func (s *session) planLiteralQuery(sql []byte) *rewrite.Plan {
 	s.mapped.BeginQuery()
-	if !s.srv.keeper.Maps() || s.srv.keeper.Cause(s.srv.templates.Epoch()) == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
+	if !s.srv.pool.keeper.Maps() || s.srv.pool.keeper.Cause(s.srv.pool.templates.Epoch()) == "" || !literalQueryPattern.Match(sql) || s.txStatus() != 'I' || s.inBlock() || s.t.touched || !s.t.owed.empty() {
 		return nil
 	}
 	plan := s.planner().Plan(sql)
@@ -48,7 +48,7 @@ func (s *session) literalQueryTemplate(name, sql, oids []byte) *statement.Templa
 		s.mapped.BeginQuery()
 		return nil
 	}
-	return s.srv.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).CurrentForm()
+	return s.srv.pool.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), 0, plan.VariantNumberIn(s.planner()), plan).CurrentForm()
 }
 
 // templateForParse returns the template for the text of a Parse. A returned error goes to the client.
@@ -63,7 +63,7 @@ func (s *session) templateForParse(name, sql, oids []byte) (*statement.Template,
 // cannot change the plan of such a statement.
 func (s *session) bindsLiteralQuery(cs *statement.Client) bool {
 	t := cs.Template
-	if !s.srv.keeper.Maps() || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
+	if !s.srv.pool.keeper.Maps() || s.schemaLoadCause() == "" || s.optionsChanged(t) || t.Plan.Kind != rewrite.Read || t.Plan.Text != "" || s.txStatus() != 'I' || s.inBlock() || !literalQueryPattern.MatchString(t.SQL) ||
 		!request.UsesOnly(s.client.Peek(s.client.Buffered()), func(name []byte) bool { return s.statements.Find(name) == cs }) {
 		return false
 	}

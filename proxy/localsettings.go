@@ -29,7 +29,7 @@ func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notic
 	case c.Default:
 		return notice, s.settings.ResetLocalToStartup(c.Name, txOnly)
 	}
-	if s.srv.treat.ForName(c.Name) == settings.Ignored {
+	if s.srv.pool.treat.ForName(c.Name) == settings.Ignored {
 		s.srv.metrics.CountIgnoredSetting(c.Name)
 	}
 	return notice, s.settings.StoreLocal(c.Name, value, txOnly)

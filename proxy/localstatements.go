@@ -124,7 +124,7 @@ func (s *session) canRecordReset(st *rewrite.Statement) bool {
 				return false
 			}
 		case rewrite.Reset:
-			if s.srv.treat.ForName(c.Name) != settings.Carried || access.HasTransactionDefaults(&s.settings) {
+			if s.srv.pool.treat.ForName(c.Name) != settings.Carried || access.HasTransactionDefaults(&s.settings) {
 				return false
 			}
 		default:
@@ -158,7 +158,7 @@ func (s *session) emulatesDiscardAll(st *rewrite.Statement) bool {
 // answers RESET ROLE and RESET SESSION AUTHORIZATION of a session that has set no role.
 func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 	if !pin.OnlyResetsRole(st) {
-		return st.SetConfigParams() == 0 && s.srv.treat.AnswersLocally(st)
+		return st.SetConfigParams() == 0 && s.srv.pool.treat.AnswersLocally(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHaveChanged("role") &&
 		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })

@@ -18,7 +18,7 @@ type lockDatabase struct{ srv *Server }
 func (d lockDatabase) Context() context.Context          { return d.srv.ctx }
 func (d lockDatabase) Go(f func())                       { d.srv.running.Go(f) }
 func (d lockDatabase) Warn(message string, attrs ...any) { d.srv.log.Warn(message, attrs...) }
-func (d lockDatabase) RecordSchemaChange()               { d.srv.templates.BeginEpoch(false) }
+func (d lockDatabase) RecordSchemaChange()               { d.srv.pool.templates.BeginEpoch(false) }
 func (d lockDatabase) RecordTakeover()                   { d.srv.metrics.CountAdvisoryLock(metrics.LockTakenOver) }
 func (d lockDatabase) RecordRelease()                    { d.srv.metrics.CountAdvisoryLock(metrics.LockReleased) }
 func (d lockDatabase) RecordLoss()                       { d.srv.metrics.CountAdvisoryLock(metrics.LockLost) }
@@ -28,7 +28,7 @@ func (d lockDatabase) Query(ctx context.Context, sql string, row func(columns []
 	srv := d.srv
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
-		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
+		if conn, err = srv.pool.backends.AcquireAhead(ctx); err != nil {
 			break
 		}
 		b := srv.usableBackend(conn)

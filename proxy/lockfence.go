@@ -116,7 +116,7 @@ func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 		l.fence, l.fenceOf = l.fence[:0], l.Changes()
 		for _, query := range append([]string{"BEGIN"}, advisory.FenceQueries(held)...) {
 			sql := []byte(query)
-			tmpl := s.srv.templates.New(sql, wire.NoOIDs, s.srv.planner.Plan(sql), s.parsingKey())
+			tmpl := s.srv.pool.templates.New(sql, wire.NoOIDs, s.srv.pool.planner.Plan(sql), s.parsingKey())
 			tmpl.Unshared = true
 			l.fence = append(l.fence, tmpl)
 		}

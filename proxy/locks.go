@@ -74,7 +74,7 @@ func (s *session) runAdvisoryLock(a *rewrite.AdvisoryCall, key []int64) (ok bool
 	ok, err = s.takeAdvisoryLock(name, a.Verb == rewrite.LockAdvisory)
 	if ok && s.advisory.IsTakenOnce(name) && notice.Wanted(&s.settings) {
 		row := wire.Error{Code: notice.Code, Message: "the advisory lock is a row of " + advisory.Table,
-			Detail: "Its lease is " + s.srv.locks.Terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
+			Detail: "Its lease is " + s.srv.pool.locks.Terms.Lease.String() + ": a session whose Sluice is silent for longer loses it (" + rewrite.AdvisoryKey + ")."}
 		notices = append(notices, row.AppendNotice(nil, "NOTICE"))
 	}
 	return ok, notices, err
@@ -94,7 +94,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 		return false, errOutOfMemory(full)
 	}
 	if s.advisory == nil {
-		s.advisory = &sessionLocks{Held: s.srv.locks.NewHeld()}
+		s.advisory = &sessionLocks{Held: s.srv.pool.locks.NewHeld()}
 	}
 	h, ok, err := s.awaitAdvisoryLock(name, waits)
 	switch {
@@ -120,7 +120,7 @@ func (s *session) awaitAdvisoryLock(name string, waits bool) (h advisory.LockHol
 	}
 	tick := s.waits.Tick()
 	ctx, over := s.waitContext(limit, lookInLineEvery)
-	w := s.srv.locks.NewAttempt(name, waits)
+	w := s.srv.pool.locks.NewAttempt(name, waits)
 	h, ok, err = w.PollUntilTaken(ctx)
 	var ended error
 	if !ok {
@@ -185,13 +185,13 @@ func (s *session) releaseAdvisoryLock(name string) (ok bool, notices [][]byte) {
 // releaseLockRows deletes the rows of the released locks in over. While replies of the backend are pending, a
 // goroutine deletes them, since the caller cannot wait.
 func (s *session) releaseLockRows(over []advisory.LockHolder) {
-	s.srv.locks.Release(over, locktable.ReleaseTimeout, s.t != nil && !s.t.owed.empty())
+	s.srv.pool.locks.Release(over, locktable.ReleaseTimeout, s.t != nil && !s.t.owed.empty())
 }
 
 // releaseDeferredLocks releases the locks whose release waited for the end of the transaction. The session calls it
 // at the end of a turn, outside a block, before the client gets the turn's answer.
 func (s *session) releaseDeferredLocks() {
-	s.srv.locks.Release(s.heldLocks().EndTransaction(), locktable.ReleaseTimeout, false)
+	s.srv.pool.locks.Release(s.heldLocks().EndTransaction(), locktable.ReleaseTimeout, false)
 }
 
 // releaseLocksAtEnd releases all locks at the session's end. The session has already given up its backend, so that
@@ -202,5 +202,5 @@ func releaseLocksAtEnd(s *session) {
 	if s.waits.IsCut() {
 		limit = lastRequestWait
 	}
-	s.srv.locks.Release(s.heldLocks().Close(), limit, false)
+	s.srv.pool.locks.Release(s.heldLocks().Close(), limit, false)
 }

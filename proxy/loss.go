@@ -105,7 +105,7 @@ const lossDuringReplay = metrics.LostReplaying
 // its idle backends. The parameter when names the turn's outcome in the metric.
 func (s *session) recordLoss(gone *lostError, when string) {
 	if gone.endedWithoutMessage() {
-		s.srv.backends.ProbeAllReady()
+		s.srv.pool.backends.ProbeAllReady()
 	}
 	s.recordServerFatal(gone.err)
 	s.srv.metrics.CountBackendLost(when)

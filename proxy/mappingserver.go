@@ -13,8 +13,8 @@ import (
 // mappingServer implements mapping.Server for a Server. Package mapping has the schema snapshot of the process.
 type mappingServer struct{ srv *Server }
 
-func (m mappingServer) Epoch() uint64                     { return m.srv.templates.Epoch() }
-func (m mappingServer) BeginEpoch()                       { m.srv.templates.BeginEpoch(true) }
+func (m mappingServer) Epoch() uint64                     { return m.srv.pool.templates.Epoch() }
+func (m mappingServer) BeginEpoch()                       { m.srv.pool.templates.BeginEpoch(true) }
 func (m mappingServer) Context() context.Context          { return m.srv.ctx }
 func (m mappingServer) Go(f func())                       { m.srv.running.Go(f) }
 func (m mappingServer) Warn(message string, attrs ...any) { m.srv.log.Warn(message, attrs...) }
@@ -35,7 +35,7 @@ func (c *Config) useOfMapping(planner *rewrite.Planner) mapping.Use {
 
 // UnmappedTables returns how many mapped tables (bytea stored as text) this process refuses to use, and one name as
 // "schema.table". It returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
-func (srv *Server) UnmappedTables() (tables int, first string) { return srv.keeper.UnmappedTables() }
+func (srv *Server) UnmappedTables() (tables int, first string) { return srv.pool.keeper.UnmappedTables() }
 
 // Borrow borrows a backend and calls load with a function that queries it. Borrow does not queue behind sessions,
 // since these may wait for the schema. It then returns the backend, or discards one that did not answer.
@@ -46,7 +46,7 @@ func (m mappingServer) Borrow(load func(ask mapping.Query) error) error {
 	err := errors.New("the catalog could not be read")
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
-		if conn, err = srv.backends.AcquireAhead(ctx); err != nil {
+		if conn, err = srv.pool.backends.AcquireAhead(ctx); err != nil {
 			return err
 		}
 		b := srv.usableBackend(conn)

@@ -68,12 +68,6 @@ func hasMaskedAnswer(plan *rewrite.Plan) bool {
 // query that replaces the statement, or have the id of an index job.
 func hasMaskedRows(st *rewrite.Statement) bool { return st.Tag != "" || st.Job != rewrite.NoJob }
 
-// isMaskedAutocommit reports whether a text with a masked (partly hidden) answer is one statement outside a block.
-// Sluice can replay this text, since the client has no answer yet. For other texts, the log lacks the hidden rows.
-func (p *pairing) isMaskedAutocommit(plan *rewrite.Plan) bool {
-	return plan.SingleStatement() != nil && !p.inBlock()
-}
-
 // pushStatementReply adds a pending reply for a statement. plan is nil if the reply needs no inspection. If the
 // answer is masked (partly hidden from the client), Sluice inspects all further frames of the turn.
 func (t *turn) pushStatementReply(kind byte, plan *rewrite.Plan) *pendingReply {

@@ -46,10 +46,10 @@ func (srv *Server) admitRecovering(in *clientConn, raw rawconn.Conn) (s *session
 // queries. After a cancel request, a refusal, or the client's leaving it closes the connection and returns nil.
 func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 	// Until FinishOpening, Server.Close ends this connection by CloseUnopened. Later it calls session.interrupt.
-	defer srv.arrivals.FinishOpening(&in.Conn)
+	defer srv.accepting.arrivals.FinishOpening(&in.Conn)
 	// If startup.Run fails, it has sent the client its error. If openSession fails, the code below sends the error.
 	h, err := srv.startup.Run(raw)
-	srv.arrivals.FinishStartup(&in.Conn)
+	srv.accepting.arrivals.FinishStartup(&in.Conn)
 	switch {
 	case err != nil:
 		srv.metrics.CountStartupRefusal(opening.RefusalLabel(err))
@@ -123,7 +123,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 	if h.Protocol >= protocol32 {
 		n = secretLen32
 	}
-	srv.keys.issue(s, n)
+	srv.cancels.keys.issue(s, n)
 	out = wire.AppendHeader(out, wire.BackendKeyData, 4+n)
 	out = binary.BigEndian.AppendUint32(out, s.key.pid)
 	out = append(out, s.key.secret...)
@@ -178,7 +178,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(settledHeld); err != nil {
 			return nil, err
 		}
-		g = opening.NewGreeting(srv.settings, settings.NewReports(s.b.conn.Params), s.settings.Startup)
+		g = opening.NewGreeting(srv.pool.settings, settings.NewReports(s.b.conn.Params), s.settings.Startup)
 	} else {
 		if err := s.storeStartupSettings(h.Params); err != nil {
 			return nil, opening.WithClientSpelling(err, h.Spelt)
@@ -194,7 +194,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 		if err := s.applyEvent(started); err != nil {
 			return nil, err
 		}
-		g = srv.opening.Greetings.Find(srv.settings, srv.settings.Parameters(), s.settings.Startup)
+		g = srv.opening.Greetings.Find(srv.pool.settings, srv.pool.settings.Parameters(), s.settings.Startup)
 	}
 	s.settings.Reported = g.Parameters
 	const beside = 64 // room for AuthenticationOk, BackendKeyData and ReadyForQuery
@@ -212,7 +212,7 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
 	defer stop()
-	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: h.Database, Params: h.Params})
+	conn, err := s.srv.pool.backends.DialDedicated(ctx, reservoir.Startup{Database: h.Database, Params: h.Params})
 	if err != nil {
 		var refusal *reservoir.ServerError
 		if errors.As(err, &refusal) {
@@ -256,8 +256,8 @@ func (s *session) storeStartupSettings(params map[string]string) error {
 // answer, and only metrics show the result. A timeout bounds the wait for a server that does not accept the cancel.
 func (srv *Server) serveCancelRequest(r *startup.CancelRequest, from net.Addr) {
 	var s *session
-	known, heard := srv.keyGuesses.CheckGuess(from, time.Now(), func() bool {
-		s = srv.keys.find(r.PID, r.Secret)
+	known, heard := srv.cancels.keyGuesses.CheckGuess(from, time.Now(), func() bool {
+		s = srv.cancels.keys.find(r.PID, r.Secret)
 		return s != nil
 	})
 	switch {

@@ -77,7 +77,7 @@ func (s *session) queryWithOptions(plan *rewrite.Plan, sql []byte) (done bool, e
 	if script == nil {
 		return false, nil
 	}
-	failed, err := script.Run(&optionRunner{s: s, sql: sql, optsOut: s.t.nested.optsOut || s.srv.replays != nil && retry.HasNoRetryComment(sql)})
+	failed, err := script.Run(&optionRunner{s: s, sql: sql, optsOut: s.t.nested.optsOut || s.srv.pool.replays != nil && retry.HasNoRetryComment(sql)})
 	if err != nil {
 		return true, err
 	}
@@ -145,7 +145,7 @@ func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byt
 // localShowValue returns the value that SHOW displays if Sluice answers the SHOW. A returned error goes to the client.
 func (s *session) localShowValue(name string) (string, *wire.Error) {
 	if settings.IsProxySetting(name) {
-		return s.options.Shown(name, s.currentOptions(), s.srv.replays != nil && !s.optedOut)
+		return s.options.Shown(name, s.currentOptions(), s.srv.pool.replays != nil && !s.optedOut)
 	}
 	if name == access.Setting {
 		return "on", nil

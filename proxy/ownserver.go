@@ -74,7 +74,7 @@ func (s *session) runAndSettleDDL(st *rewrite.Statement, c ddl.SteppedDDL) error
 	if interrupt.EndsTurn(err) && err != errCut {
 		s.waits.Consume(err)
 	}
-	s.srv.templates.BeginEpoch(serverfacts.MayChangeReads(st))
+	s.srv.pool.templates.BeginEpoch(serverfacts.MayChangeReads(st))
 	return s.settleOwnStatements(err, c.WithPartialResult)
 }
 

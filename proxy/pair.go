@@ -118,7 +118,7 @@ func (l *link) borrowError(err error) error {
 func (s *session) borrowBackend() (*reservoir.Conn, error) {
 	for {
 		// TryAcquire needs no timers. It succeeds if a backend is ready and no other session waits for one.
-		conn := s.srv.backends.TryAcquire()
+		conn := s.srv.pool.backends.TryAcquire()
 		if conn == nil {
 			var err error
 			if conn, err = s.awaitBackend(); err != nil {
@@ -128,7 +128,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 		if b := s.srv.backendOf(conn); b.isUsable() {
 			err := s.refreshServerFacts(b)
 			if err == nil {
-				s.srv.settings.RecordReading(&b.settings)
+				s.srv.pool.settings.RecordReading(&b.settings)
 				return conn, nil
 			}
 			if interrupt.EndsTurn(err) {
@@ -136,7 +136,7 @@ func (s *session) borrowBackend() (*reservoir.Conn, error) {
 				s.waits.Consume(err)
 				return nil, err
 			}
-			s.srv.backends.ProbeAllReady() // the backend looked alive but did not answer
+			s.srv.pool.backends.ProbeAllReady() // the backend looked alive but did not answer
 		}
 		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		conn.Discard(reservoir.PeekFailed)
@@ -177,11 +177,11 @@ func (s *session) replaceBackend(cause error) error {
 // awaitBackend waits for a backend in the reservoir's queue. A replay gets a backend before all sessions in the queue.
 func (s *session) awaitBackend() (*reservoir.Conn, error) {
 	if s.state != replaying {
-		return s.waits.AcquireInLine(s.srv.backends, waitingSession{s}.Timeouts())
+		return s.waits.AcquireInLine(s.srv.pool.backends, waitingSession{s}.Timeouts())
 	}
 	ctx, over := s.waitContext(time.Time{}, lookEvery)
 	defer over()
-	conn, err := s.srv.backends.AcquireAhead(ctx)
+	conn, err := s.srv.pool.backends.AcquireAhead(ctx)
 	if err != nil {
 		return nil, cmp.Or(s.waits.Error(ctx), err)
 	}
@@ -192,16 +192,16 @@ func (s *session) awaitBackend() (*reservoir.Conn, error) {
 // missing or old. After an error that ends the turn, such as a cancel, the answer is still pending. On any other error
 // the backend is lost.
 func (s *session) refreshServerFacts(b *backend) error {
-	srv, now, epoch := s.srv, time.Now(), s.srv.templates.Epoch()
-	probes := srv.replays != nil && srv.groups.IsDue(now) // only replays need the answer
-	if !probes && !srv.purity.IsDue(srv.templates.ReadEpoch(), now) && !srv.leftState.IsDue(epoch, now) {
+	srv, now, epoch := s.srv, time.Now(), s.srv.pool.templates.Epoch()
+	probes := srv.pool.replays != nil && srv.pool.groups.IsDue(now) // only replays need the answer
+	if !probes && !srv.pool.purity.IsDue(srv.pool.templates.ReadEpoch(), now) && !srv.pool.leftState.IsDue(epoch, now) {
 		return nil
 	}
 	b.path = rawconn.Path{Limit: s.srv.cfg.BackendPathLimit}
 	defer s.waits.BeginQuestions(b.conn)()
 	ask := s.questionOn(b)
 	if probes {
-		if err := srv.groups.Ask(ask, srv.log); err != nil {
+		if err := srv.pool.groups.Ask(ask, srv.log); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (s *session) removeNeedlessPin(status byte) {
 			s.b.settings.RecordUnseen()
 		}
 	}
-	if status == 'I' && s.srv.leftState.Enabled() {
+	if status == 'I' && s.srv.pool.leftState.Enabled() {
 		s.checkLeftState()
 	}
 }
@@ -315,7 +315,7 @@ func (s *session) settleTransaction() {
 func (s *session) releaseBackend() {
 	b := s.b
 	s.b.settings.DropLongValues()
-	b.prepared.Trim(s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend)
+	b.prepared.Trim(s.srv.cfg.PreparedPerBackend, s.srv.pool.textsOfBackend)
 	// No other session may get a backend that Sluice has not yet asked what state functions have left on it.
 	if b.leftState.NeedsQuery() || !s.finishBackendWrite(b.answerTimeout) || b.isBroken() { // all replies are read by now
 		s.dropBackend(reservoir.Unclean)

@@ -79,5 +79,5 @@ func (srv *Server) resumeSession(s *session) {
 		srv.parkOrResume(s)
 		return
 	}
-	srv.arrivals.ReleasePlace(&s.arrival.Conn)
+	srv.accepting.arrivals.ReleasePlace(&s.arrival.Conn)
 }

@@ -18,7 +18,7 @@ func (s *session) parsingKey() settings.ParsingHashes {
 func (s *session) recordParsingChange(plan *rewrite.Plan) {
 	s.recordSchemaChange(plan)
 	if s.b != nil {
-		s.srv.leftState.RecordPlan(&s.b.leftState, plan, s.srv.templates.Epoch())
+		s.srv.pool.leftState.RecordPlan(&s.b.leftState, plan, s.srv.pool.templates.Epoch())
 	}
 	s.trackResettingCalls(plan)
 	if plan.Kind == rewrite.Read || len(plan.Statements) == 1 && len(plan.Statements[0].Changes) == 0 && !plan.Statements[0].Calls {
@@ -32,5 +32,5 @@ func (s *session) recordParsingChange(plan *rewrite.Plan) {
 			s.tx.watched = true
 		}
 	}
-	s.t.parsing.changes.Record(s.srv.settings, &s.txParsing, s.settings.InForce, plan.Statements)
+	s.t.parsing.changes.Record(s.srv.pool.settings, &s.txParsing, s.settings.InForce, plan.Statements)
 }

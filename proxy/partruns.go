@@ -62,7 +62,7 @@ func (s *session) runStatementGroups(plan *rewrite.Plan, sql string, bounds [][2
 	if err != nil {
 		return err
 	}
-	failed, err := groups.Run(&groupRunner{partRunner{s}, s.t.nested.optsOut || s.srv.replays != nil && retry.HasNoRetryComment([]byte(sql))})
+	failed, err := groups.Run(&groupRunner{partRunner{s}, s.t.nested.optsOut || s.srv.pool.replays != nil && retry.HasNoRetryComment([]byte(sql))})
 	s.t.server.errorTold = s.t.server.errorTold || failed
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r partRunner) OpenPart() ddltx.OpenPart {
 		SeenTime: s.tx.earlierTime, AskedTime: s.tx.asked.instant}
 }
 
-func (r partRunner) PureReads() bool { return r.s.srv.purity.WasPure() }
+func (r partRunner) PureReads() bool { return r.s.srv.pool.purity.WasPure() }
 
 func (r partRunner) ReadsClock() bool { return r.s.partReadsClock() }
 
@@ -121,7 +121,7 @@ type groupRunner struct {
 
 func (r *groupRunner) InBlock() bool { return r.s.inBlock() }
 
-func (r *groupRunner) FixesTime() bool { return r.s.srv.keeper.Maps() }
+func (r *groupRunner) FixesTime() bool { return r.s.srv.pool.keeper.Maps() }
 
 func (r *groupRunner) RunGroup(g ddltx.Group) (feature.NestedResult, error) {
 	return r.s.runNestedQuery(g.Text, nestedTurn{amidOthers: true, optsOut: r.optsOut, shift: r.s.t.nested.shift + g.Before, timed: g.Time, committedBefore: g.Committed})

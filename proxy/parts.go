@@ -23,7 +23,7 @@ func forgetCommittedParts(s *session, _ bool) {
 // txPosition returns the session's position in its transaction. By it package ddltx decides what to commit first.
 func (s *session) txPosition() ddltx.Position {
 	return ddltx.Position{Next: s.blockForNextStatement(), InBlock: s.inBlock(), Failed: s.txStatus() == 'E', Unserved: s.state == failed,
-		Outside: s.t.nested.outsideBlock, Sent: s.t.touched, PureReads: s.srv.purity.WasPure()}
+		Outside: s.t.nested.outsideBlock, Sent: s.t.touched, PureReads: s.srv.pool.purity.WasPure()}
 }
 
 // prepareForBlockParts commits the uncommitted part of a transaction if a simple Query needs that, before Sluice

@@ -14,7 +14,7 @@ import (
 // partReadsClock reports whether the block's uncommitted part has read the clock. With an incomplete log it is true.
 func (s *session) partReadsClock() bool {
 	switch {
-	case !s.srv.keeper.Maps(), s.b == nil && s.tx.log == nil:
+	case !s.srv.pool.keeper.Maps(), s.b == nil && s.tx.log == nil:
 		return false
 	case !s.tx.log.Replayable():
 		return true
@@ -23,7 +23,7 @@ func (s *session) partReadsClock() bool {
 		if f.Type != wire.Query && f.Type != wire.Bind || f.Note.fence {
 			continue
 		}
-		if f.Type == wire.Bind && parse.MayReadAsNow(s.t.rec.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.planner, s.t.rec.clientText(f), f.Note.names, nil) {
+		if f.Type == wire.Bind && parse.MayReadAsNow(s.t.rec.loggedPayload(f)) || values.PlainlyReadsTxTime(s.srv.pool.planner, s.t.rec.clientText(f), f.Note.names, nil) {
 			return true
 		}
 	}

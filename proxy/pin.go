@@ -93,7 +93,7 @@ func (s *session) keepPinAfterRefusal(after byte) bool {
 // pinForLeftState pins a session if its functions left state on the backend during the transaction that was rolled
 // back. after is the transaction status that the client gets. If the result is false, the session has no pin.
 func (s *session) pinForLeftState(after byte) bool {
-	if s.b == nil || !s.srv.leftState.Enabled() || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
+	if s.b == nil || !s.srv.pool.leftState.Enabled() || s.state == replaying && s.applyEvent(resumed) != nil || s.state != busy {
 		return false
 	}
 	s.checkLeftState()

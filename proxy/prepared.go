@@ -34,7 +34,7 @@ func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 		}
 		return errOutOfMemory(full)
 	}
-	if !ends && !s.srv.templates.EnsureRoom() {
+	if !ends && !s.srv.pool.templates.EnsureRoom() {
 		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
@@ -49,7 +49,7 @@ func (s *session) checkDescribeFits(t *statement.Template, have *statement.Descr
 		return errClientTextsTooLong(full.Limit)
 	case full != nil:
 		return errOutOfMemory(full)
-	case !s.srv.templates.EnsureRoom():
+	case !s.srv.pool.templates.EnsureRoom():
 		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil

@@ -112,7 +112,7 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 // DateStyle may change its meaning. epoch is the oldest schema version of a backend's statement that may be used.
 func (s *session) templateForSettings(cs *statement.Client, p settings.ParsingHashes) (tmpl *statement.Template, epoch uint64) {
 	if tmpl = cs.Template; tmpl.Parsing != p {
-		tmpl = s.srv.templates.Template(&s.t.scratch, []byte(tmpl.SQL), []byte(tmpl.OIDs), p, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
+		tmpl = s.srv.pool.templates.Template(&s.t.scratch, []byte(tmpl.SQL), []byte(tmpl.OIDs), p, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
 		if cs.Template.Split != nil {
 			tmpl = tmpl.CurrentForm()
 		}
@@ -145,7 +145,7 @@ func (s *session) templateWithParamTypes(tmpl *statement.Template, promise, desc
 	if now, _ := desc.SplitFrames(); bytes.Equal(told, now) || string(told[wire.HeaderLen:]) == tmpl.OIDs {
 		return nil
 	}
-	return s.srv.templates.Template(&s.t.scratch, []byte(tmpl.SQL), bytes.Clone(told[wire.HeaderLen:]), tmpl.Parsing, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
+	return s.srv.pool.templates.Template(&s.t.scratch, []byte(tmpl.SQL), bytes.Clone(told[wire.HeaderLen:]), tmpl.Parsing, tmpl.Names, tmpl.PlannerNumber, tmpl.Plan)
 }
 
 // prepareAndCompare returns the backend's statement for tmpl, and whether its description matches promise, which may

@@ -146,7 +146,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 		return false, err
 	}
 	// The comment that turns replay off also applies in a statement that Sluice answers, such as BEGIN.
-	s.tx.optOutOfReplay(s.srv.replays != nil && (s.t.nested.optsOut || retry.HasNoRetryComment(sql)))
+	s.tx.optOutOfReplay(s.srv.pool.replays != nil && (s.t.nested.optsOut || retry.HasNoRetryComment(sql)))
 	if err := s.checkReadOnly(q.plan); err != nil {
 		return false, err
 	}
@@ -228,7 +228,7 @@ func (s *session) queryRefusal(q *simpleQuery) error {
 // holds no backend while it waits there. After an error (admitPlan) the text must not be sent.
 func (s *session) admitQuery(q *simpleQuery) error {
 	s.trackOperationName(q.plan)
-	if q.frame != nil && s.srv.replays != nil {
+	if q.frame != nil && s.srv.pool.replays != nil {
 		if err := waitAtGate(s, q.plan, q.sql(), nil); err != nil {
 			return err
 		}

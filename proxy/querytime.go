@@ -47,12 +47,12 @@ func (s *session) queryTxTime(sql string) {
 	if a.sent || s.tx.earlierTime != nil || s.b.status == 'E' || s.srv.cfg.Kind == Postgres || !part && (len(s.tx.marks) == 0 || !s.recordsAnswers()) {
 		return
 	}
-	if !part && !s.t.rec.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.planner, sql, s.mapped.Planned()) {
+	if !part && !s.t.rec.earlierTurnHidesTime() && !a.stored.HidesTime(s.srv.pool.planner, sql, s.mapped.Planned()) {
 		a.searchedTurns = s.tx.log.TurnCount() + 1
 		return
 	}
-	plan := s.srv.planner.PlanWithNames([]byte(timeQuery), mapping.NoNames())
-	st := s.prepareOnBackend(s.srv.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false)
+	plan := s.srv.pool.planner.PlanWithNames([]byte(timeQuery), mapping.NoNames())
+	st := s.prepareOnBackend(s.srv.pool.templates.Template(&s.t.scratch, []byte(timeQuery), wire.NoOIDs, s.parsingKey(), mapping.NoNames().ID(), 0, plan), false)
 	a.sent, s.t.output.fenced = true, true
 	s.t.owed.push(wire.Bind).swallow = true
 	s.t.scratch = append(wire.AppendBindHead(s.t.scratch[:0], []byte(timePortal), st.Name, len(timeBindTail)), timeBindTail...)

@@ -15,7 +15,7 @@ import (
 // idle backend with the session's settings. If no further attempt is made, t.attempt.refusal has the reason and the
 // error is nil. An error ends the session.
 func (s *session) reacquireBackend() error {
-	t, r := s.t, s.srv.replays
+	t, r := s.t, s.srv.pool.replays
 	if err := s.applyEvent(conflictMet); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 			return false, s.recordNoReplay(err)
 		}
 		s.attachBackend(conn)
-		s.srv.leftState.RequireQuery(&s.b.leftState) // a logged statement may call functions
+		s.srv.pool.leftState.RequireQuery(&s.b.leftState) // a logged statement may call functions
 		refusal, err := s.syncSettings()
 		reads := true
 		if err == nil && refusal == nil && t.attempt.lostRead { // functions may have changed
@@ -84,7 +84,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 		case err != nil:
 			s.recordLoss(&lostError{err: err}, lossDuringReplay)
 			s.dropBackend(reservoir.Broken)
-			if time.Now().After(s.tx.attempts.Deadline(&s.srv.replays.cfg.Policy)) {
+			if time.Now().After(s.tx.attempts.Deadline(&s.srv.pool.replays.cfg.Policy)) {
 				t.attempt.refusal = retry.NoBackend
 				return false, nil
 			}

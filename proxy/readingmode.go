@@ -18,7 +18,7 @@ func (s *session) planNextText(sql []byte) (*rewrite.Plan, error) {
 	}
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		names, err := s.namesForNextText(sql)
-		return s.srv.planner.UnparsedPlanFor(sql, names), err
+		return s.srv.pool.planner.UnparsedPlanFor(sql, names), err
 	}
 	if plan := s.planLiteralQuery(sql); plan != nil {
 		return plan, nil
@@ -34,7 +34,7 @@ func (s *session) unparsedTemplate(sql, oids []byte) (*statement.Template, error
 	if err != nil {
 		return nil, err
 	}
-	t := s.srv.templates.New(sql, oids, s.srv.planner.UnparsedPlanFor(sql, names), s.parsingKey())
+	t := s.srv.pool.templates.New(sql, oids, s.srv.pool.planner.UnparsedPlanFor(sql, names), s.parsingKey())
 	t.Unshared = true
 	return t, planRefusal(t.Plan)
 }
@@ -48,7 +48,7 @@ func (s *session) textReadingMode() rewrite.ReadingMode {
 	case s.b != nil:
 		return s.b.settings.NextReading()
 	}
-	return s.srv.settings.ReadingUnder(s.settings.InForce)
+	return s.srv.pool.settings.ReadingUnder(s.settings.InForce)
 }
 
 // errOtherReading refuses to prepare a statement on another backend, where the text would mean something different.

@@ -65,11 +65,11 @@ func (s *session) questionOn(b *backend) serverfacts.Exchange {
 }
 
 // readsArePure reports whether texts that look like reads are known to only read.
-func (srv *Server) readsArePure() bool { return srv.purity.ReadsArePure(srv.templates.ReadEpoch()) }
+func (srv *Server) readsArePure() bool { return srv.pool.purity.ReadsArePure(srv.pool.templates.ReadEpoch()) }
 
 // askPurity asks whether a text that looks like a read may write, if Sluice does not know or again is set. answered and
 // errors are the same as for Purity.Ask.
 func (srv *Server) askPurity(exchange serverfacts.Exchange, again bool) (answered bool, err error) {
-	return srv.purity.Ask(&serverfacts.PurityQuestion{Exchange: exchange, Postgres: srv.cfg.Kind == Postgres, Epoch: srv.templates.ReadEpoch, Again: again,
-		UsesSequences: func() { srv.watched.Store(true) }, Log: srv.log}) // discardForeignSequences
+	return srv.pool.purity.Ask(&serverfacts.PurityQuestion{Exchange: exchange, Postgres: srv.cfg.Kind == Postgres, Epoch: srv.pool.templates.ReadEpoch, Again: again,
+		UsesSequences: func() { srv.pool.watched.Store(true) }, Log: srv.log}) // discardForeignSequences
 }

@@ -53,7 +53,7 @@ func (answerRecorder) replaceError(*session, *pendingReply, []byte) *answer.Erro
 // recordsAnswers reports whether a replay needs the values that the server generates now. Outside a block, and after
 // the block's end in the same turn, the result is false: the statement commits before the client gets the answer.
 func (s *session) recordsAnswers() bool {
-	return s.srv.keeper.Maps() && s.t.rec.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
+	return s.srv.pool.keeper.Maps() && s.t.rec.logs && s.tx.log.Replayable() && s.inBlock() && !s.t.hasFirstTxEnded()
 }
 
 // newTextAnswer returns a recorded.Answer for a query, or nil. For a multi-statement query it stores all rows, since it
@@ -73,10 +73,10 @@ func (tx *transaction) newTextAnswer(sql []byte, statements int) *recorded.Answe
 // counts too, since a statement may have drawn from it.
 func (s *session) surveyRepeatable() (k recorded.Repeatable) {
 	l := s.tx.log
-	if !s.srv.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.t.rec.hasRepeatableValues() {
+	if !s.srv.pool.keeper.Maps() || l.TurnCount() == 0 && !l.HasDeliveredPart() && len(s.tx.parts) == 0 || !s.t.rec.hasRepeatableValues() {
 		return k
 	}
-	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.keeper.Snapshot().Schema}
+	k = recorded.Repeatable{DrawnValues: true, Clock: true, Now: s.srv.pool.keeper.Snapshot().Schema}
 	if k.Tells, k.Time = s.t.attempt.keepingWhole.Tells, s.t.attempt.keepingWhole.Time; s.tx.whole == nil {
 		k.Time, k.Tells = s.t.rec.collectTxTime(k.Now)
 	}
@@ -138,10 +138,10 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	// turn's statements, since they may read repeated values.
 	k.Clock = k.Clock && (f.Type != wire.Bind || !parse.MayReadAsNow(s.t.rec.loggedPayload(f)))
 	text := s.t.rec.clientText(f)
-	if values.ClassifyGenerated(s.srv.planner, text) != schema.Settled {
+	if values.ClassifyGenerated(s.srv.pool.planner, text) != schema.Settled {
 		return true // its answer is repeated, or drawn again
 	}
-	survey := k.SurveyText(s.srv.planner, text, int(n.first), n.names, n.kept)
+	survey := k.SurveyText(s.srv.pool.planner, text, int(n.first), n.names, n.kept)
 	k.Clock = k.Clock && !survey.Time
 	// Recorded numbers are not repeated if a view may call a function that sets a sequence back.
 	return !survey.Numbers && !(survey.Views && !s.srv.readsArePure())

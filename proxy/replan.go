@@ -20,7 +20,7 @@ import (
 // replanLog reads the schema if the backend may know a newer one, and plans the frames of the replay log again. done
 // means that the attempt is over or was given up. An error is a lost backend.
 func (s *session) replanLog() (done bool, err error) {
-	if !s.srv.keeper.Maps() {
+	if !s.srv.pool.keeper.Maps() {
 		return false, nil
 	}
 	t := s.t
@@ -42,8 +42,8 @@ func (s *session) replanLog() (done bool, err error) {
 	case err != nil:
 		return true, err
 	}
-	r := logReplanner{templates: s.srv.templates, scratch: &t.scratch, payload: s.t.rec.loggedPayload,
-		Replanner: mapping.NewReplanner(s.srv.keeper.Snapshot(), s.options.LastPlanner(), func(p *rewrite.Plan) bool { return planRefusal(p) != nil })}
+	r := logReplanner{templates: s.srv.pool.templates, scratch: &t.scratch, payload: s.t.rec.loggedPayload,
+		Replanner: mapping.NewReplanner(s.srv.pool.keeper.Snapshot(), s.options.LastPlanner(), func(p *rewrite.Plan) bool { return planRefusal(p) != nil })}
 	l := s.tx.log
 	for turn := range l.TurnCount() + 1 {
 		frames := l.TurnFrames(turn)
@@ -69,7 +69,7 @@ func (s *session) replanLog() (done bool, err error) {
 // refreshPurity asks the database whether texts that look like reads may write. It asks only if it does not know that
 // after a schema change, and the replay may repeat values. The error stops the turn, or is a *lostError.
 func (s *session) refreshPurity() error {
-	if s.srv.purity.IsKnown(s.srv.templates.ReadEpoch()) || !s.srv.purity.IsDue(s.srv.templates.ReadEpoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
+	if s.srv.pool.purity.IsKnown(s.srv.pool.templates.ReadEpoch()) || !s.srv.pool.purity.IsDue(s.srv.pool.templates.ReadEpoch(), time.Now()) || !s.t.rec.hasRepeatableValues() {
 		return nil
 	}
 	_, err := s.askReadPurity(false)
@@ -84,8 +84,8 @@ func (s *session) refreshPurity() error {
 // after Sluice read the schema for an unknown name, the result is false.
 func (s *session) canReplanAndResend(o *pendingReply) bool {
 	plan, _ := o.sentPlan()
-	return s.srv.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.rec.phase == phaseLive && s.t.attempt.originalError == nil &&
-		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.keeper.MayLoadForNames()
+	return s.srv.pool.keeper.Maps() && plan != nil && !s.tx.renamed && s.t.rec.phase == phaseLive && s.t.attempt.originalError == nil &&
+		s.tx.pin.ReplaysAnywhere(s.tx.log.Replayable()) && s.tx.log.HasDeliveredNothing() && len(s.tx.marks) == 0 && s.srv.pool.keeper.MayLoadForNames()
 }
 
 // logReplanner plans the texts of a replay log by a snapshot of the schema. replanFrame must be called for each

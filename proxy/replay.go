@@ -87,7 +87,7 @@ func (t *turn) abandonAttempt(reason retry.RefusalReason) {
 // process's budget. It sets t.attempt.pause. If the result is not retry.Replayable, there is no replay, and the
 // caller counts the refusal. The parameter crowd is how many transactions of this process wait for the same rows.
 func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.RefusalReason {
-	r, l := s.srv.replays, s.tx.log
+	r, l := s.srv.pool.replays, s.tx.log
 	switch {
 	case !l.Replayable():
 		return l.RefusalReason()
@@ -120,7 +120,7 @@ func (s *session) decideReplay(cause retry.ReplayCause, crowd int) retry.Refusal
 // written statement. frame is the error; whole means that frame is complete. again reports that the attempt has
 // failed and runAttempts must go on. Otherwise the client has the error, with the reason for no replay.
 func (s *session) handleConflict(cause retry.ReplayCause, frame []byte, whole bool) (again bool, err error) {
-	t, r := s.t, s.srv.replays
+	t, r := s.t, s.srv.pool.replays
 	crowd := 0
 	if cause.IsRowContention() {
 		s.tx.hadRowConflict, s.tx.gated = true, s.tx.pass.IsHeld()

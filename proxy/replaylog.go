@@ -140,7 +140,7 @@ type localAnswers struct {
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks
 // Sluice's earlier answers, which the client already has. In a block startLogging starts no log.
 func (s *session) startLogging() {
-	if s.srv.replays == nil || s.dedicated {
+	if s.srv.pool.replays == nil || s.dedicated {
 		return
 	}
 	if s.tx.log == nil {
@@ -155,7 +155,7 @@ func (s *session) startLogging() {
 
 // openLog starts the log of a transaction. After an opt-out of replays, the log refuses every replay.
 func (s *session) openLog() {
-	s.tx.log, s.tx.begin = s.srv.replays.logs.Open(), s.deferredBegin
+	s.tx.log, s.tx.begin = s.srv.pool.replays.logs.Open(), s.deferredBegin
 	s.tx.began = time.Now()
 	s.tx.running = s.srv.metrics.CountTxStart(s.tx.running, s.tx.operation)
 	switch {
@@ -192,7 +192,7 @@ func (s *session) endTransaction(committed bool) {
 	s.tx.closeDiscardedParts()
 	s.tx.log.Close()
 	if committed {
-		s.srv.replays.budget.RecordCommit()
+		s.srv.pool.replays.budget.RecordCommit()
 	}
 	s.srv.metrics.CountTxEnd(s.tx.running, s.tx.operation, time.Since(s.tx.began), s.tx.attempts.Count())
 	s.tx = transaction{}
@@ -251,7 +251,8 @@ func (s *session) logPlan(plan *rewrite.Plan) {
 		l.RecordWrite()
 	case plan.Pin != rewrite.NoPin, plan.Sequence != "":
 		l.RefuseReplay(retry.Pinned)
-	case hasMaskedAnswer(plan) && !s.isMaskedAutocommit(plan):
+	// The log lacks rows that are hidden from the client. For one statement in autocommit the client has no answer yet.
+	case hasMaskedAnswer(plan) && (plan.SingleStatement() == nil || s.inBlock()):
 		l.RefuseReplay(retry.Masked)
 	case plan.Kind > rewrite.Read:
 		l.RecordWrite()
@@ -366,7 +367,7 @@ func (l *link) flushToClient() error {
 
 // limitWithholding limits how long partial output is withheld from the client, to hold_time after its first part.
 func (s *session) limitWithholding() {
-	if s.withheld.Len() > 0 && s.t.clock.Hold(s.srv.replays.cfg.HoldTime) {
+	if s.withheld.Len() > 0 && s.t.clock.Hold(s.srv.pool.replays.cfg.HoldTime) {
 		s.waits.Arm()
 	}
 }

@@ -100,15 +100,15 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
 	stale, deallocated := s.isStaleStatement(head, payload), s.isDeallocated(head, made, payload)
-	if stale || isSchemaConflict(payload) || isPlanChanged(payload) && (head.tmpl == nil || s.srv.templates.HasCurrent(head.tmpl)) {
-		s.srv.templates.BeginEpoch(true)
+	if stale || isSchemaConflict(payload) || isPlanChanged(payload) && (head.tmpl == nil || s.srv.pool.templates.HasCurrent(head.tmpl)) {
+		s.srv.pool.templates.BeginEpoch(true)
 	}
 	if deallocated {
 		s.b.suspect = true // a client deallocated Sluice's statements
 	}
 	unknown := isUnknownName(payload) && !made.Forced
 	if unknown {
-		s.srv.keeper.RecordNameError()
+		s.srv.pool.keeper.RecordNameError()
 		unknown = s.canReplanAndResend(head)
 	}
 	at := s.t.server.outcome.SeenBlock()

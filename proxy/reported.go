@@ -30,7 +30,7 @@ func (s *session) reportParameters() error {
 		m.AtSavepoint = s.tx.marks[n-1].reports
 	}
 	var now *settings.Reports
-	now, s.settings.ReportedFor = s.srv.settings.CurrentReports(&s.settings, m)
+	now, s.settings.ReportedFor = s.srv.pool.settings.CurrentReports(&s.settings, m)
 	if now == s.settings.Reported {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *session) pinForRole() {
 	if s.keepsBackend() && !s.pin.IsFound() {
 		return
 	}
-	asksRole := s.srv.leftState.Enabled() && s.b.leftState.NeedsQuery() // checkLeftState queries the role
+	asksRole := s.srv.pool.leftState.Enabled() && s.b.leftState.NeedsQuery() // checkLeftState queries the role
 	if s.b.settings.HasChangedRole(asksRole) {
 		s.pinForFoundState(rewrite.PinRole)
 	}

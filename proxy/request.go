@@ -376,10 +376,10 @@ func (s *session) handleFunctionCall(total int) error {
 	s.recordSchemaChange(functionPlan)
 	s.b.sequences.History.InvalidateNames()
 	s.tx.ran = true
-	s.srv.leftState.RecordCall(&s.b.leftState)
+	s.srv.pool.leftState.RecordCall(&s.b.leftState)
 	s.markSettingsReset()
 	t.owed.push(wire.FunctionCall)
-	if s.srv.resetsAuto {
+	if s.srv.pool.resetsAuto {
 		s.settings.Stage(settings.UnseenChange)
 	}
 	t.server.outcome.RecordFunctionCall()

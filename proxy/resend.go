@@ -261,7 +261,7 @@ func (s *session) trackExecute(plan *rewrite.Plan) {
 	if !t.rec.logs || !outside || t.server.outcome.InBlock() {
 		return
 	}
-	if t.request.executes++; t.request.executes > 1 && !s.srv.groups.IsOneTransaction() {
+	if t.request.executes++; t.request.executes > 1 && !s.srv.pool.groups.IsOneTransaction() {
 		s.tx.log.RefuseReplay(retry.PartialGroup)
 	}
 }
@@ -275,5 +275,5 @@ func (t *turn) forbidReplayAfterCommit() {
 
 // mayAutocommit reports whether the server may commit a statement outside a block before the Sync.
 func (s *session) mayAutocommit() bool {
-	return s.srv.cfg.Kind != Postgres && !s.srv.groups.IsOneTransaction()
+	return s.srv.cfg.Kind != Postgres && !s.srv.pool.groups.IsOneTransaction()
 }

@@ -29,7 +29,7 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 		return a
 	}
 	w := recorded.Writer{Value: told, Time: timed, TimeSettings: s.replayTimeSettings()}
-	return k.Substitute(s.srv.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
+	return k.Substitute(s.srv.pool.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
 }
 
 // replayQueryText and replayBind return ok as false if the statement must use the first attempt's time and cannot. If
@@ -47,7 +47,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 	if a.SQL == "" || a.CannotGiveTime {
 		return "", !a.CannotGiveTime
 	}
-	plan := s.srv.planner.PlanWithNames([]byte(a.SQL), f.Note.names.ForSnapshot(s.t.attempt.keeping.Now))
+	plan := s.srv.pool.planner.PlanWithNames([]byte(a.SQL), f.Note.names.ForSnapshot(s.t.attempt.keeping.Now))
 	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
 		return "", !a.HasTime
 	}
@@ -74,14 +74,14 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 	}
 	t := f.Note.tmpl
 	names := f.Note.names.ForSnapshot(s.t.attempt.keeping.Now)
-	plan := s.srv.planner.PlanWithNames([]byte(a.SQL), names)
+	plan := s.srv.pool.planner.PlanWithNames([]byte(a.SQL), names)
 	if p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.Plan.Kind || t.Unshared {
 		return nil, nil, !a.HasTime
 	}
 	if a.HasValues {
 		s.b.sequences.MarkOutdated()
 	}
-	return s.srv.templates.Template(&s.t.scratch, []byte(a.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), p.Bytes(), true
+	return s.srv.pool.templates.Template(&s.t.scratch, []byte(a.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), p.Bytes(), true
 }
 
 // mustRecordAgain reports whether a replay must record the answer of a statement again. If so, it drops the first

@@ -23,7 +23,7 @@ func clearPathDoubt(s *session, _ bool) { s.mapped.ForgetPathDoubt() }
 // namesForNextText returns the resolver of relation names for the session's next query, or nil if the process maps no
 // columns. It may wait until the schema is read. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
-	if !s.srv.keeper.Maps() {
+	if !s.srv.pool.keeper.Maps() {
 		return nil, nil
 	}
 	s.mapped.BeginQuery()
@@ -68,7 +68,7 @@ func (p *pairing) planIgnoresSchema(plan *rewrite.Plan) bool {
 // failed with err. For other queries it returns nil.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
-	if isRefusal(err) && mapping.MayPlanWithoutNames(s.srv.planner, sql, plan, err) {
+	if isRefusal(err) && mapping.MayPlanWithoutNames(s.srv.pool.planner, sql, plan, err) {
 		return plan
 	}
 	return nil
@@ -90,7 +90,7 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 		}
 		names = s.namesBySnapshot(currentSnapshot(s))
 		plan = s.planner().PlanWithNames(sql, names)
-	} else if names != nil && planRefusal(plan) != nil && planRefusal(s.srv.planner.Plan(sql)) == nil {
+	} else if names != nil && planRefusal(plan) != nil && planRefusal(s.srv.pool.planner.Plan(sql)) == nil {
 		if names, err = s.reloadBeforeRefusal(names); err != nil {
 			return nil, nil, err
 		}
@@ -135,7 +135,7 @@ func (s *session) replanByNames(cs *statement.Client) error {
 		return nil
 	}
 	otherwise := s.optionsChanged(t)
-	if !s.srv.keeper.Maps() && !otherwise {
+	if !s.srv.pool.keeper.Maps() && !otherwise {
 		return nil
 	}
 	var sql []byte
@@ -163,7 +163,7 @@ func (s *session) replanByNames(cs *statement.Client) error {
 	case !same && t.Unshared:
 		return errConstantsChanged // the backend has prepared the older text
 	case !same || t.Plan.Lacks && !plan.Lacks:
-		cs.Template = s.srv.templates.Template(&s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), plan.VariantNumberIn(s.planner()), plan).CurrentForm()
+		cs.Template = s.srv.pool.templates.Template(&s.t.scratch, []byte(t.SQL), []byte(t.OIDs), t.Parsing, names.ID(), plan.VariantNumberIn(s.planner()), plan).CurrentForm()
 	}
 	cs.Names = names.ID()
 	return nil
@@ -182,11 +182,11 @@ func (s *session) refuseUnparsedMapped() error {
 // refuseUnmapped refuses a query that names a table with mapped columns (bytea keys stored as text), in a process
 // without mapping. Only the first query waits for the schema. Later ones use the latest snapshot.
 func (s *session) refuseUnmapped(sql []byte) error {
-	k := s.srv.keeper
+	k := s.srv.pool.keeper
 	if !k.Refuses() {
 		return nil
 	}
-	if cause := k.Cause(s.srv.templates.Epoch()); cause != "" && s.b == nil {
+	if cause := k.Cause(s.srv.pool.templates.Epoch()); cause != "" && s.b == nil {
 		if r, _ := k.Start(cause); r != nil && cause == metrics.LoadStart {
 			if err := s.awaitSchemaLoad(r); err != nil && !mapping.IsNotRead(err) {
 				return err
@@ -197,7 +197,7 @@ func (s *session) refuseUnmapped(sql []byte) error {
 	if now == nil {
 		return nil // without a backend the text is not sent either
 	}
-	r := s.srv.planner.UnmappedRefusal(sql, now.ResolverForUnknownPath())
+	r := s.srv.pool.planner.UnmappedRefusal(sql, now.ResolverForUnknownPath())
 	if r == nil || s.txStatus() == 'E' {
 		return nil
 	}

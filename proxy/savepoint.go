@@ -55,7 +55,7 @@ func (s *session) hasEmulatedSavepoint(plan *rewrite.Plan) bool {
 
 // emulatesSavepoints reports whether Sluice carries out savepoint commands, instead of the server.
 func (srv *Server) emulatesSavepoints() bool {
-	return srv.replays != nil && srv.replays.cfg.Savepoints != retry.NoSavepoints
+	return srv.pool.replays != nil && srv.pool.replays.cfg.Savepoints != retry.NoSavepoints
 }
 
 // isSavepoint reports whether a statement is SAVEPOINT, RELEASE or ROLLBACK TO.
@@ -183,7 +183,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 		return errCannotReturn(name, retry.Pinned.Detail(retry.ReplayDifference{}))
 	case s.tx.moved > 0 && l.RollbackDropsTurn(i, s.tx.moved-1):
 		return errCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")
-	case s.srv.replays.cfg.Savepoints == retry.Strict && !s.saveDiscardedPart(i):
+	case s.srv.pool.replays.cfg.Savepoints == retry.Strict && !s.saveDiscardedPart(i):
 		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]

@@ -40,7 +40,7 @@ func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
 	}
-	return s.srv.templates.Epoch()
+	return s.srv.pool.templates.Epoch()
 }
 
 // recordSchemaChange records the effect on the schema of a plan that is about to be sent. After DDL, a ROLLBACK TO
@@ -55,7 +55,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	case plan.Kind >= rewrite.DDL:
 		c.ddl, c.maps = c.ddl || plan.Kind == rewrite.DDL, c.maps || plan.Mapped
 		c.reads = c.reads || plan.Kind == rewrite.Unknown || plan.AnyStatement(serverfacts.MayChangeReads)
-		c.txEpoch = s.srv.templates.NewTxEpoch()
+		c.txEpoch = s.srv.pool.templates.NewTxEpoch()
 	case plan.Kind >= rewrite.Control:
 		s.renewTxEpoch()
 		if plan.Kind == rewrite.Write && !c.wrote {
@@ -68,7 +68,7 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 // epoch are no longer used.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
-		s.schema.txEpoch = s.srv.templates.NewTxEpoch()
+		s.schema.txEpoch = s.srv.pool.templates.NewTxEpoch()
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *session) renewTxEpoch() {
 // must also be called if the outcome is unknown.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
-		s.srv.templates.BeginEpoch(s.schema.reads)
+		s.srv.pool.templates.BeginEpoch(s.schema.reads)
 	}
 }
 
@@ -90,7 +90,7 @@ func publishSchemaChange(s *session, committed bool) {
 // invalidateAfterDDL drops what all sessions have cached about the schema after DDL.
 func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
-		s.srv.templates.BeginEpoch(serverfacts.MayChangeReads(st))
+		s.srv.pool.templates.BeginEpoch(serverfacts.MayChangeReads(st))
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *session) endSchemaChange(committed bool) {
 	}
 	if committed {
 		for _, l := range c.pendingDescs {
-			s.srv.templates.PublishDescription(l.tmpl, l.desc)
+			s.srv.pool.templates.PublishDescription(l.tmpl, l.desc)
 		}
 	}
 	clear(c.pendingDescs)
@@ -142,7 +142,7 @@ func (s *session) cachedDescription(tmpl *statement.Template) *statement.Descrip
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if o.tmpl == nil { // of a portal: its client now relies on these columns
 		if o.clientStmt != nil && o.clientStmt.Described == nil && whole {
-			o.clientStmt.RecordDescription(&s.memory.account, o.clientStmt.Template.DescribePortal(frame, s.srv.texts))
+			o.clientStmt.RecordDescription(&s.memory.account, o.clientStmt.Template.DescribePortal(frame, s.srv.pool.texts))
 		}
 		return
 	}
@@ -155,7 +155,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	if have := o.tmpl.Description.Load(); have != nil && have.Epoch == d.Epoch && bytes.Equal(have.Frames, d.Frames) {
 		d = have
 	} else {
-		s.srv.texts.CountDescription(d)
+		s.srv.pool.texts.CountDescription(d)
 	}
 	s.confirmDescription(o, d)
 	t.desc = d
@@ -166,7 +166,7 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	switch {
 	case s.pin.IsPinned() || o.mayUseTempTables || d.Epoch&statement.TxEpochBit != 0:
 	case !s.schema.wrote:
-		s.srv.templates.PublishDescription(o.tmpl, d)
+		s.srv.pool.templates.PublishDescription(o.tmpl, d)
 	case len(s.schema.pendingDescs) < maxPendingDescriptions:
 		s.schema.pendingDescs = append(s.schema.pendingDescs, pendingDescription{o.tmpl, d})
 	}

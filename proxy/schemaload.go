@@ -26,9 +26,9 @@ const (
 func (s *session) schemaLoadCause() string {
 	// After a failed load Sluice pauses before the next load, unless the session's backend has a newer schema.
 	if s.b != nil {
-		return s.srv.keeper.CauseOnBackend(s.srv.templates.Epoch(), s.b.catalogCurrentAt)
+		return s.srv.pool.keeper.CauseOnBackend(s.srv.pool.templates.Epoch(), s.b.catalogCurrentAt)
 	}
-	return s.srv.keeper.Cause(s.srv.templates.Epoch())
+	return s.srv.pool.keeper.Cause(s.srv.pool.templates.Epoch())
 }
 
 // loadSchemaIfDue loads the schema if the snapshot is too old. After nil the snapshot is new enough. In a block the
@@ -40,14 +40,14 @@ func (s *session) loadSchemaIfDue() error {
 			return nil
 		}
 		mine, err := s.loadSchema(cause)
-		if err != nil && mapping.IsNotRead(err) && s.srv.keeper.Snapshot() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
+		if err != nil && mapping.IsNotRead(err) && s.srv.pool.keeper.Snapshot() != nil && (cause == metrics.LoadError || s.b != nil && s.b.status != 'I') {
 			return nil
 		}
 		if mine || err != nil {
 			return err
 		}
 	}
-	return s.srv.keeper.MissingError()
+	return s.srv.pool.keeper.MissingError()
 }
 
 // loadForMissingRelation loads the schema for a text that names a relation which is not in the snapshot. After an
@@ -68,12 +68,12 @@ func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
 	}
-	r, mine := s.srv.keeper.Start(cause)
+	r, mine := s.srv.pool.keeper.Start(cause)
 	switch {
 	case r != nil:
 		return mine, s.awaitSchemaLoad(r)
 	case cause == metrics.LoadChange:
-		if err := s.srv.keeper.LastError(); err != nil {
+		if err := s.srv.pool.keeper.LastError(); err != nil {
 			return false, mapping.NotRead(err)
 		}
 	}
@@ -90,7 +90,7 @@ func (p *pairing) canQueryBackend() bool {
 // sessions call it at once, one loads for all. For the other sessions mine is false, since their backends may know a
 // newer schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
-	mine, err = s.srv.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
+	mine, err = s.srv.pool.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
 		question.RetryInterrupted(func() (string, error) {
 			refusal, err = exchange(serverfacts.Query(query, s.srv.cfg.Kind == Postgres), row)
 			return string(retry.ErrorField(refusal, 'C')), err
@@ -110,7 +110,7 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 // name. refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
 // exchangeInTurn, or mapping.NotRead.
 func (s *session) refreshSchema(erred bool) error {
-	if !s.srv.keeper.Maps() || s.dedicated || s.srv.keeper.Snapshot() == nil { // no text was planned by a schema
+	if !s.srv.pool.keeper.Maps() || s.dedicated || s.srv.pool.keeper.Snapshot() == nil { // no text was planned by a schema
 		return nil
 	}
 	exchange := func(msg []byte, row func([]byte)) (refusal []byte, err error) {
@@ -144,7 +144,7 @@ func (s *session) refreshSchema(erred bool) error {
 // sent, or that the schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
-	case s.mapped.Planned() == nil || !s.srv.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
+	case s.mapped.Planned() == nil || !s.srv.pool.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
 		return false, nil
 	case try == mostCatalogTries || !s.canQueryBackend():
 		return false, errSchemaChanged
@@ -163,7 +163,7 @@ func currentSnapshot(s *session) *mapping.Snapshot {
 	if hasTxSchema(s) && s.txStatus() != 'E' {
 		return s.b.txSchema
 	}
-	return s.srv.keeper.Snapshot()
+	return s.srv.pool.keeper.Snapshot()
 }
 
 // hasTxSchema reports whether readOwnSchema has read the schema since the transaction's last change of the schema.
@@ -174,7 +174,7 @@ func hasTxSchema(s *session) bool {
 // readOwnSchema reads the schema on the block's backend before a text is planned, if the transaction's DDL may concern
 // the text. Other backends do not see that DDL. An error goes to the client, or is a lost backend.
 func readOwnSchema(s *session, sql []byte) error {
-	c, now := &s.schema, s.srv.keeper.Snapshot()
+	c, now := &s.schema, s.srv.pool.keeper.Snapshot()
 	switch {
 	case !c.ddl || hasTxSchema(s) || s.txStatus() == 'E',
 		!c.maps && !now.ResolverForUnknownPath().MayConcernMapped(sql), mapping.IsSchemaIndependent(s.planner().Plan(sql)):
@@ -182,7 +182,7 @@ func readOwnSchema(s *session, sql []byte) error {
 	case s.b == nil || s.b.status != 'T' || s.t.touched || !s.t.owed.empty():
 		return mapping.ErrBehindDDL
 	}
-	own, err := s.srv.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
+	own, err := s.srv.pool.keeper.ReadInBlock(schemaQuery(func(query string, row func([]byte)) ([]byte, error) {
 		return s.b.exchangeRows(serverfacts.Query(query, s.srv.cfg.Kind == Postgres), row)
 	}), c.txEpoch)
 	s.waits.Arm()
@@ -216,7 +216,7 @@ func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 			err = s.waits.Error(ctx)
 		}
 		over()
-		if err == interrupt.ErrLimit && (!time.Now().Before(end) || !s.srv.keeper.IsQuerying()) {
+		if err == interrupt.ErrLimit && (!time.Now().Before(end) || !s.srv.pool.keeper.IsQuerying()) {
 			select {
 			case <-r.Done(): // it ended meanwhile
 				err = r.Err()
@@ -240,8 +240,8 @@ func wrapSchemaError(err error) error {
 // lateLoadCause returns why a load of the schema has not ended for a session that has waited since began. Either no
 // backend was free, or the server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
-	if !srv.keeper.IsQuerying() {
-		return srv.backends.EmptyReason(began)
+	if !srv.pool.keeper.IsQuerying() {
+		return srv.pool.backends.EmptyReason(began)
 	}
 	return mapping.ErrLate
 }

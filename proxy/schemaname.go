@@ -24,7 +24,7 @@ func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if r := s.textReadingMode(); r != 0 && r.MayMislead(sql) {
 		return sql, false
 	}
-	return s.srv.planner.AdaptToSchema(sql, s.inSchema)
+	return s.srv.pool.planner.AdaptToSchema(sql, s.inSchema)
 }
 
 // mostCatalogTries limits how often a catalog query is repeated after a lost backend, or after a 40001 because the
@@ -39,7 +39,7 @@ func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	err = errors.New("the catalog could not be read")
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
-		if conn, err = srv.backends.Acquire(ctx); err != nil {
+		if conn, err = srv.pool.backends.Acquire(ctx); err != nil {
 			break
 		}
 		b := srv.usableBackend(conn)

@@ -88,7 +88,7 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 	for i := range d.steps {
 		by[i] = d.steps[i].substitute()
 	}
-	made := s.srv.planner.Substitute(plan, string(sql), by)
+	made := s.srv.pool.planner.Substitute(plan, string(sql), by)
 	if made == nil {
 		return plan
 	}

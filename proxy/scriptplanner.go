@@ -274,7 +274,7 @@ func (d *scriptPlanner) mayOpenBlock() bool {
 // changed it has ended in this query. The value depends on whether that transaction commits.
 func (d *scriptPlanner) planShow(st *rewrite.Statement) scriptStep {
 	name := st.Show
-	how := d.s.srv.treat.ForName(name)
+	how := d.s.srv.pool.treat.ForName(name)
 	if _, bad := d.s.localShowValue(name); how == settings.Own && bad != nil {
 		return scriptStep{err: bad}
 	}
@@ -362,7 +362,7 @@ func (s *session) onlyResetsServerSettings(st *rewrite.Statement) bool {
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.treat.ForName(c.Name) != settings.Carried) {
+		if c.Action != rewrite.ResetAll && (c.Action != rewrite.Reset || s.srv.pool.treat.ForName(c.Name) != settings.Carried) {
 			return false
 		}
 	}

@@ -35,11 +35,11 @@ func admitSequenceUse(s *session, plan *rewrite.Plan) error {
 // checkSequenceCall returns nil if a text with currval or lastval may run on its backend, and otherwise PostgreSQL's
 // error with a hint. After an error the session's next transaction gets a backend that no other session uses.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
-	s.srv.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
+	s.srv.pool.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
 	if s.dedicated || s.sequences.CanTrust(s.id, &s.b.sequences) {
 		return nil
 	}
-	if s.b.status == 'E' && !mayEndFailedBlock(plan) {
+	if s.b.status == 'E' && !plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control }) { // nothing ends the failed block
 		return nil // the server refuses it
 	}
 	if own, err := s.provesOwnership(); own || err != nil {
@@ -51,16 +51,11 @@ func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 		Hint:   "Have the number returned: INSERT ... RETURNING, or SELECT nextval(...). From its next transaction on this session keeps a backend of its own, where it can ask."}
 }
 
-// mayEndFailedBlock reports whether a text has a control statement such as ROLLBACK, which may end a failed block.
-func mayEndFailedBlock(plan *rewrite.Plan) bool {
-	return plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control })
-}
-
 // discardForeignSequences sends DISCARD SEQUENCES to an idle backend that has sequence numbers of other sessions,
 // before a transaction. If the server refuses it, Sluice tries again after question.Age, and after any other failure
 // after a pause. A returned error means a lost backend.
 func discardForeignSequences(s *session) error {
-	pace := &s.srv.sequences
+	pace := &s.srv.pool.sequences
 	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
 		return nil
 	}
@@ -126,7 +121,7 @@ func acquireForSequences(s *session) *reservoir.Conn {
 	}
 	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
 	defer stop()
-	conn, err := s.srv.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
+	conn, err := s.srv.pool.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
 		s.srv.pins.Release()
 		return nil
@@ -155,7 +150,7 @@ func (s *session) provesOwnership() (bool, error) {
 	if s.t.request.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil
 	}
-	sql := s.srv.planner.OwnSequenceQuery(s.t.request.sequenceText, s.b.sequences.History.PlannerRuns())
+	sql := s.srv.pool.planner.OwnSequenceQuery(s.t.request.sequenceText, s.b.sequences.History.PlannerRuns())
 	if sql == "" {
 		return false, nil
 	}

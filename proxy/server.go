@@ -53,17 +53,45 @@ const (
 // guarded by mu, or has its own lock.
 type Server struct {
 	cfg      Config
-	backends *reservoir.Reservoir
+	pool     pool
 	names    database.Names
-	planner  *rewrite.Planner
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers has the functions of features that sessions call at fixed points.
 	observers *observerTable
+	options   *options.Rules // of Config.MaySet and Config.Users
+	metrics   *metrics.Proxy
+	log       *slog.Logger
+	memory    admission.MemoryMonitor
+	// opening reads the settings of startup packets. startup does the handshake of new connections.
+	opening   *opening.Reader
+	startup   *startup.Handshaker
+	accounts  *account.Process // memory that all sessions have accounted for
+	ctx       context.Context  // ends when sessions are cut
+	stop      context.CancelFunc
+	cancels   cancelRequests
+	accepting acceptor
+	ids       atomic.Uint64 // the number of all sessions so far
+	// pins counts sessions bound to their backend (at most Config.MaxPins). clients is the number of sessions (at most
+	// Config.MaxClients).
+	pins      *pin.Counter
+	clients   atomic.Int64
+	draining  atomic.Bool
+	swept     admission.Heartbeat // marked after each round of the sweeper
+	running   sync.WaitGroup      // sessions (parked ones too), cancel requests, the sweeper
+	parking   *rawconn.ParkedConns[*session]
+	mu        sync.Mutex
+	sessions  map[*session]*sweepState // guarded by mu; the values belong to the sweeper
+	listeners map[net.Listener]struct{}
+	closed    bool
+}
+
+// pool has the backends of one reservoir, and what Sluice knows about their server. A field is constant after New,
+// atomic, or has its own lock.
+type pool struct {
+	backends *reservoir.Reservoir
+	planner  *rewrite.Planner
 	// watched means that sessions call the features' observers onAttached before each transaction. It stays set.
 	watched atomic.Bool
-	options *options.Rules // of Config.MaySet and Config.Users
-	metrics *metrics.Proxy
-	log     *slog.Logger
 	treat   settings.Treatments
 	// All sessions share the cache of templates, and the equal settings and reports in settings.
 	templates *statement.Cache
@@ -71,46 +99,23 @@ type Server struct {
 	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
-	memory         admission.MemoryMonitor
 	resetsAuto     bool                   // see Config.mustResetAfterCalls
 	accepted       settings.AcceptedCache // startup options that the server has accepted
 	leftState      *remains.Checks
-	// opening reads the settings of startup packets. startup does the handshake of new connections.
-	opening   *opening.Reader
-	startup   *startup.Handshaker
-	replays   *replayShared // nil: replay is off
-	groups    serverfacts.Pipeline
-	purity    serverfacts.Purity
-	sequences question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
-	keeper    *mapping.Keeper   // the schema snapshot
-	locks     *locktable.Table
-	accounts  *account.Process // memory that all sessions have accounted for
-	suspends  atomic.Bool      // a portal was suspended while a cursor was read
+	replays        *replayShared // nil: replay is off
+	groups         serverfacts.Pipeline
+	purity         serverfacts.Purity
+	sequences      question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
+	keeper         *mapping.Keeper   // the schema snapshot
+	locks          *locktable.Table
+	suspends       atomic.Bool // a portal was suspended while a cursor was read
+}
 
-	ctx  context.Context // ends when sessions are cut
-	stop context.CancelFunc
-
-	// keys has the keys of cancel requests. ids is the number of all sessions so far.
-	keys       cancelKeyRegistry
-	keyGuesses *startup.GuessLimiter
-	cancelling chan struct{} // one element for each cancel request on its way to a server
-	ids        atomic.Uint64
-	// pins counts sessions bound to their backend (at most Config.MaxPins). clients is the number of sessions (at most
-	// Config.MaxClients).
-	pins     *pin.Counter
-	clients  atomic.Int64
+// acceptor has what the goroutines that accept clients share.
+type acceptor struct {
 	arrivals *admission.ConnLimiter
 	guests   chan *clientConn // hands new connections to waiting goroutines, which spare counts
 	spare    atomic.Int32
-	draining atomic.Bool
-	swept    admission.Heartbeat // marked after each round of the sweeper
-	running  sync.WaitGroup      // sessions (parked ones too), cancel requests, the sweeper
-	parking  *rawconn.ParkedConns[*session]
-
-	mu        sync.Mutex
-	sessions  map[*session]*sweepState // guarded by mu; the values belong to the sweeper
-	listeners map[net.Listener]struct{}
-	closed    bool
 }
 
 // New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends
@@ -129,22 +134,23 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{cfg: cfg, names: names, backends: backends, planner: planner, metrics: m, log: log, startup: handshaker, keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce),
-		treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), leftState: remains.NewChecks(cfg.checksLeftState()),
-		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), guests: make(chan *clientConn), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
-	srv.opening = &opening.Reader{Postgres: cfg.Kind == Postgres, DSQL: cfg.Kind == DSQL, Treat: srv.treat, Normal: srv.options.NormalValue,
+	srv := &Server{cfg: cfg, names: names, metrics: m, log: log, startup: handshaker, accepting: acceptor{guests: make(chan *clientConn)},
+		cancels: cancelRequests{keyGuesses: startup.NewGuessLimiter(cancelKeyBurst, cancelKeyInterval), cancelling: make(chan struct{}, CancelsAtOnce)},
+		pool:    pool{backends: backends, planner: planner, treat: settings.NewTreatments(cfg.Kind == DSQL, cfg.ReapplyApplicationName, cfg.IgnoredSettings), resetsAuto: cfg.mustResetAfterCalls(), leftState: remains.NewChecks(cfg.checksLeftState())},
+		options: options.NewRules(planner, cfg.MaySet, cfg.Users), pins: pin.NewCounter(cfg.MaxPins), sessions: map[*session]*sweepState{}, listeners: map[net.Listener]struct{}{}}
+	srv.opening = &opening.Reader{Postgres: cfg.Kind == Postgres, DSQL: cfg.Kind == DSQL, Treat: srv.pool.treat, Normal: srv.options.NormalValue,
 		Plan:         func(sql string) *rewrite.Statement { return planner.Plan([]byte(sql)).SingleStatement() },
 		CountRefusal: func() { m.CountRefusal(metrics.FeatureSetting) }}
-	srv.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.treat, backends.Params)
-	srv.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
-	srv.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
+	srv.pool.settings = serversettings.NewShared(cfg.Kind == Postgres, srv.pool.treat, backends.Params)
+	srv.accepting.arrivals = admission.NewConnLimiter(cfg.MaxClients + SpareConns)
+	srv.pool.keeper = mapping.NewKeeper(mappingServer{srv}, cfg.useOfMapping(planner))
 	srv.handlers, srv.observers = &handlers, newObserverTable(observers)
-	srv.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
+	srv.pool.locks = locktable.New(lockDatabase{srv}, cfg.Locks, cfg.LockClock)
 	srv.accounts = newProcessAccount(cfg)
-	srv.texts = statement.NewBudget(cfg.PreparedTotalBytes)
-	srv.templates = statement.NewCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare, srv.texts, planner.Plan)
-	srv.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
-	if srv.replays, err = newReplayShared(cfg); err != nil {
+	srv.pool.texts = statement.NewBudget(cfg.PreparedTotalBytes)
+	srv.pool.templates = statement.NewCache(cfg.PreparedTexts, cfg.PreparedTotalBytes/rememberedShare, srv.pool.texts, planner.Plan)
+	srv.pool.textsOfBackend = cfg.PreparedTotalBytes / (backendsShare * backends.Stats().MaxOpen)
+	if srv.pool.replays, err = newReplayShared(cfg); err != nil {
 		return nil, err
 	}
 	if srv.parking, err = rawconn.NewParkedConns(func(s *session) { go srv.resumeSession(s) }); err != nil {
@@ -225,8 +231,8 @@ type Stats struct {
 // Stats returns the current counts, which are read one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
-	st := Stats{Came: srv.ids.Load(), Pinned: srv.pins.Pinned(), Waiting: srv.backends.Stats().Waiting, TextBytes: srv.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.locks.Held()}
-	if r := srv.replays; r != nil {
+	st := Stats{Came: srv.ids.Load(), Pinned: srv.pins.Pinned(), Waiting: srv.pool.backends.Stats().Waiting, TextBytes: srv.pool.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.pool.locks.Held()}
+	if r := srv.pool.replays; r != nil {
 		st.LogBytes, st.HeldBytes = r.logs.Used(), r.held.Used()
 		st.Gate = r.gate.Stats()
 	}
@@ -310,7 +316,7 @@ func (srv *Server) Close() error {
 // has called closeListeners, so that no more startups arrive.
 func (srv *Server) cutSessions() {
 	srv.stop()
-	srv.arrivals.CloseUnopened()
+	srv.accepting.arrivals.CloseUnopened()
 }
 
 // closeListeners closes all listeners, so that every Serve returns and every later Serve fails.
@@ -382,7 +388,7 @@ func (srv *Server) sweepSessions() {
 // removeSession removes an ended session, so that no cancel, sweep or wake-up finds it any more. The count of clients
 // is reduced last, because Shutdown waits for that count.
 func (srv *Server) removeSession(s *session) {
-	srv.keys.revoke(s)
+	srv.cancels.keys.revoke(s)
 	srv.mu.Lock()
 	delete(srv.sessions, s)
 	srv.mu.Unlock()

@@ -146,12 +146,12 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	s := new(session) // the compiler would build a literal on the stack and copy it
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
 	s.client = wire.NewReader(h.Conn, h.Raw)
-	s.settings = srv.settings.NewClient()
+	s.settings = srv.pool.settings.NewClient()
 	s.activate()
 	s.memory.account = srv.accounts.NewClient()
 	s.options = srv.options.NewClient(h.User)
 	s.planner() // sets parts
-	if r := srv.replays; r != nil {
+	if r := srv.pool.replays; r != nil {
 		s.withheld = retry.NewHeldOutput(r.cfg.HeldBytes, r.held)
 		s.bufferOutputFunc = s.bufferOutput
 		s.optedOut = srv.cfg.disablesReplayFor(h.User)

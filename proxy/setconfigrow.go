@@ -32,7 +32,7 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.ForSet(c.Name, c.Text) == settings.Foreign || pin.ChangesRole(c) || settings.IsProxySetting(c.Name) {
+		if s.srv.pool.treat.ForSet(c.Name, c.Text) == settings.Foreign || pin.ChangesRole(c) || settings.IsProxySetting(c.Name) {
 			return false
 		}
 	}
@@ -46,7 +46,7 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
 		c, bad := &st.Changes[i], (*wire.Error)(nil)
-		if s.srv.treat.ForName(c.Name) != settings.Carried {
+		if s.srv.pool.treat.ForName(c.Name) != settings.Carried {
 			_, bad = settings.CheckedValue(c)
 		} else {
 			values[i], bad = settings.SetConfigResult(st.SetConfigColumns[i].Name, st.SetConfigColumns[i].Value)
@@ -60,7 +60,7 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	}
 	for i := range st.Changes {
 		c := &st.Changes[i]
-		if s.srv.treat.ForName(c.Name) != settings.Carried {
+		if s.srv.pool.treat.ForName(c.Name) != settings.Carried {
 			if _, err := s.changeSetting(c, true); err != nil {
 				return nil, err
 			}

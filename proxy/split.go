@@ -32,7 +32,7 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 	if plan == nil {
 		return "", false
 	}
-	hint, again = s.srv.planner.HandleRefusal(plan, split, string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
+	hint, again = s.srv.pool.planner.HandleRefusal(plan, split, string(retry.ErrorField(payload, 'C')), retry.ErrorField(payload, 'M'))
 	if hint == "" {
 		hint = made.Hint
 	} else {
@@ -100,7 +100,7 @@ func (s *session) lockTemplate(tmpl *statement.Template, d *statement.Descriptio
 		}
 		types = binary.BigEndian.AppendUint32(types, oid)
 	}
-	return s.srv.templates.Template(&s.t.scratch, []byte(tmpl.Split.Lock), types, tmpl.Parsing, 0, 0, nil)
+	return s.srv.pool.templates.Template(&s.t.scratch, []byte(tmpl.Split.Lock), types, tmpl.Parsing, 0, 0, nil)
 }
 
 // lockReply hides the answer to the locking query. In a simple Query the answer to the client's query follows.

@@ -44,11 +44,11 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 // the client must get the parameters. If no backend is available, it is enough that a server accepted them earlier.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
-	sql := srv.settings.AllSQL(of) + local
-	unknown := srv.cfg.Kind == Postgres && srv.backends.Params() == nil
+	sql := srv.pool.settings.AllSQL(of) + local
+	unknown := srv.cfg.Kind == Postgres && srv.pool.backends.Params() == nil
 	var taken settings.AcceptedEntry
 	if sql != "" {
-		taken = srv.accepted.Find(sql)
+		taken = srv.pool.accepted.Find(sql)
 	}
 	if unknown || sql != "" && time.Since(taken.At) >= acceptedAge {
 		now, refusal, err := srv.trySettingsOnBackend(of, local)
@@ -57,7 +57,7 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 			return refusal
 		case err == nil:
 			taken = settings.AcceptedEntry{At: time.Now(), Shown: now}
-			srv.accepted.Add(sql, taken)
+			srv.pool.accepted.Add(sql, taken)
 		case unknown || taken.At.IsZero():
 			return errNoBackend(err)
 		}
@@ -77,7 +77,7 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 	err = errors.New("the settings of the startup could not be tried")
 	for range mostCatalogTries {
 		var conn *reservoir.Conn
-		if conn, err = srv.backends.Acquire(ctx); err != nil {
+		if conn, err = srv.pool.backends.Acquire(ctx); err != nil {
 			return nil, nil, err
 		}
 		b := srv.usableBackend(conn)

@@ -33,7 +33,7 @@ func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 		if plan, names, err = s.planTextByNames(sql); err != nil {
 			return nil, err
 		}
-		t = s.srv.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.VariantNumberIn(s.planner()), plan)
+		t = s.srv.pool.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.VariantNumberIn(s.planner()), plan)
 	}
 	if s.lastTemplate = t; len(t.SQL) > statement.MaxCachedText {
 		s.lastTemplate = nil // only its name may hold a long text
@@ -47,21 +47,21 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 	parsing := s.parsingKey()
 	t := s.lastTemplate
 	if t == nil || t.Parsing != parsing || t.Names != names || t.SQL != string(sql) || t.OIDs != string(oids) {
-		t = s.srv.templates.Lookup(&s.t.scratch, sql, oids, parsing, names, 0)
+		t = s.srv.pool.templates.Lookup(&s.t.scratch, sql, oids, parsing, names, 0)
 	}
 	if t != nil && s.optionsChanged(t) {
-		t = s.srv.templates.Lookup(&s.t.scratch, sql, oids, parsing, names, s.planner().VariantNumber())
+		t = s.srv.pool.templates.Lookup(&s.t.scratch, sql, oids, parsing, names, s.planner().VariantNumber())
 	}
 	switch {
 	case t != nil && s.mustLoadSchema(t.Plan):
 		return nil
-	case t == nil && s.srv.keeper.Maps() && plan == nil:
+	case t == nil && s.srv.pool.keeper.Maps() && plan == nil:
 		return nil
 	case t == nil:
 		if plan == nil {
 			plan = s.planner().Plan(sql)
 		}
-		return s.srv.templates.Template(&s.t.scratch, sql, oids, parsing, names, plan.VariantNumberIn(s.planner()), plan)
+		return s.srv.pool.templates.Template(&s.t.scratch, sql, oids, parsing, names, plan.VariantNumberIn(s.planner()), plan)
 	}
 	return t
 }
@@ -78,7 +78,7 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 		s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
 	if s.t.rec.phase == phaseLive { // a replay may have portals open that were closed since
-		limit, most, inUse := s.srv.cfg.PreparedPerBackend, s.srv.textsOfBackend, s.portals.statementsInUse()
+		limit, most, inUse := s.srv.cfg.PreparedPerBackend, s.srv.pool.textsOfBackend, s.portals.statementsInUse()
 		for old := p.EvictionCandidate(limit, most, inUse); old != nil && old != st; old = p.EvictionCandidate(limit, most, inUse) {
 			s.srv.metrics.CountPreparedUse(metrics.PreparedEvicted)
 			s.closeOnBackend(old)

@@ -86,7 +86,7 @@ func (s *session) settleSettings(failed bool) {
 // adoptableNames returns the application names that functions have set in the transaction, which may become the
 // session's. It returns nil if the server's reports of application_name are ignored.
 func (s *session) adoptableNames() *serversettings.AppNames {
-	if s.srv.cfg.Kind != Postgres || s.dedicated || s.srv.treat.ForName(serversettings.AppName) != settings.LocalOnly {
+	if s.srv.cfg.Kind != Postgres || s.dedicated || s.srv.pool.treat.ForName(serversettings.AppName) != settings.LocalOnly {
 		return nil
 	}
 	return &s.tx.names

@@ -94,7 +94,7 @@ func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntr
 // number of the text's first statements that belong to the transaction. The error, which goes to the client, says
 // that a statement reads the clock in a way that Sluice cannot replace.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
-	text, ok := s.fixedTxTime().FixText(s.srv.planner, string(sql), own, names, s.nextTimeSettingsKey(), value)
+	text, ok := s.fixedTxTime().FixText(s.srv.pool.planner, string(sql), own, names, s.nextTimeSettingsKey(), value)
 	if !ok {
 		return "", s.refuseClockRead()
 	}
@@ -172,12 +172,12 @@ func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.
 	if err != nil || made == "" {
 		return st, err
 	}
-	plan := s.srv.planner.PlanWithNames([]byte(made), names)
+	plan := s.srv.pool.planner.PlanWithNames([]byte(made), names)
 	cursor := b.cs.Declares != nil || b.cursor != nil
 	if cursor || p.Len() > wire.MaxParams || planRefusal(plan) != nil || plan.Kind != t.Plan.Kind {
 		return nil, s.refuseClockRead()
 	}
-	b.cs = &statement.Client{Template: s.srv.templates.Template(&s.t.scratch, []byte(made), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), Epoch: s.schemaEpoch()}
+	b.cs = &statement.Client{Template: s.srv.pool.templates.Template(&s.t.scratch, []byte(made), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), Epoch: s.schemaEpoch()}
 	b.rest = p.Bytes()
 	return s.prepareForClient(b.cs)
 }

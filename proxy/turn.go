@@ -191,7 +191,7 @@ var turnPool = sync.Pool{New: func() any { return new(turn) }}
 // newTurn returns a turn of the session's transaction. The caller returns it to the pool.
 func (s *session) newTurn() *turn {
 	t := turnPool.Get().(*turn)
-	t.rec.tx, t.rec.planner = &s.tx, s.srv.planner
+	t.rec.tx, t.rec.planner = &s.tx, s.srv.pool.planner
 	return t
 }
 

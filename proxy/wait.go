@@ -34,7 +34,7 @@ func (w waitingSession) Timeouts() interrupt.Timeouts {
 	s := w.s
 	timeouts := interrupt.Timeouts{Own: s.settings.StatementTimeout()}
 	value := s.settings.InForce.SQL["statement_timeout"]
-	if value == "" || s.srv.treat.ForName("statement_timeout") != settings.Carried {
+	if value == "" || s.srv.pool.treat.ForName("statement_timeout") != settings.Carried {
 		return timeouts
 	}
 	if d, refused := settings.ParseTimeout("statement_timeout", strings.Trim(value, "' ")); refused == nil {
@@ -55,7 +55,7 @@ func (s *session) waitBeforeReplay(pause time.Duration, queued bool) error {
 	if pause == 0 && !queued {
 		return nil
 	}
-	r := s.srv.replays
+	r := s.srv.pool.replays
 	ctx, over := s.waitContext(s.tx.attempts.Deadline(&r.cfg.Policy).Add(pause), lookEvery)
 	defer over()
 	timer := time.NewTimer(pause)
