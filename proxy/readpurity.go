@@ -65,7 +65,9 @@ func (s *session) questionOn(b *backend) serverfacts.Exchange {
 }
 
 // readsArePure reports whether texts that look like reads are known to only read.
-func (srv *Server) readsArePure() bool { return srv.pool.purity.ReadsArePure(srv.pool.templates.ReadEpoch()) }
+func (srv *Server) readsArePure() bool {
+	return srv.pool.purity.ReadsArePure(srv.pool.templates.ReadEpoch())
+}
 
 // askPurity asks whether a text that looks like a read may write, if Sluice does not know or again is set. answered and
 // errors are the same as for Purity.Ask.
