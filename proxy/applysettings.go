@@ -66,7 +66,7 @@ func (s *session) syncSettingsAndSchema() (refusal []byte, err error) {
 	if refusal, err = s.syncSettings(); err != nil || refusal != nil || !s.srv.pool.keeper.Maps() {
 		return refusal, err
 	}
-	if !s.srv.readsArePure() && !s.pin.IsPinned() {
+	if !s.srv.pool.readsArePure() && !s.pin.IsPinned() {
 		_, err = s.askReadPurity(false)
 	}
 	if err == nil && !s.mapped.NamesNoRelation() {

@@ -326,7 +326,7 @@ func (s *session) sendBind(b *pendingBind, st *statement.Server) error {
 			p.kept = kept
 			s.portals.update(b.portal, p)
 		}
-		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.Planned(), described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal))
+		s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: b.cs.Template, names: s.mapped.Planned(), described: b.cs.Described, name: string(b.portal), kept: kept, silent: b.cursor != nil, first: s.countInFirstTx(b.cs.Template.Plan)}, params+len(b.portal), 0)
 		if b.cursor != nil { // no Parse in the log has charged its text
 			t.rec.chargeLongText(b.cs.Template, b.cs.Template.Cost)
 		}

@@ -96,7 +96,7 @@ func sendFenceBefore(s *session, plan *rewrite.Plan) error {
 	}
 	switch {
 	case plan.Kind >= rewrite.Write:
-	case s.inBlock() && !s.srv.readsArePure():
+	case s.inBlock() && !s.srv.pool.readsArePure():
 		plan = plan.AsWrite()
 	default: // a multi-statement query may have a read that writes, beside SET or COMMIT
 		var err error
@@ -145,7 +145,7 @@ var fencePlan = &rewrite.Plan{Kind: rewrite.Read}
 func (s *session) sendFenceQuery(tmpl *statement.Template, run logEntry) {
 	st := s.prepareOnBackend(tmpl, false)
 	params := []byte{0, 0, 0, 0, 0, 0}
-	if s.t.rec.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.Planned(), name: fencePortal, silent: true, fence: true}, len(params)) {
+	if s.t.rec.logs && s.tx.log.RecordFrame(wire.Bind, logEntry{tmpl: tmpl, names: s.mapped.Planned(), name: fencePortal, silent: true, fence: true}, len(params), 0) {
 		s.tx.log.AppendPayload(params)
 	}
 	o := s.t.owed.push(wire.Bind)

@@ -35,9 +35,7 @@ func (c *Config) useOfMapping(planner *rewrite.Planner) mapping.Use {
 
 // UnmappedTables returns how many mapped tables (bytea stored as text) this process refuses to use, and one name as
 // "schema.table". It returns 0 and "" if Config.WatchMapped is off or no snapshot exists.
-func (srv *Server) UnmappedTables() (tables int, first string) {
-	return srv.pool.keeper.UnmappedTables()
-}
+func (srv *Server) UnmappedTables() (int, string) { return srv.pool.keeper.UnmappedTables() }
 
 // Borrow borrows a backend and calls load with a function that queries it. Borrow does not queue behind sessions,
 // since these may wait for the schema. It then returns the backend, or discards one that did not answer.

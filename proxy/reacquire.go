@@ -75,7 +75,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 		reads := true
 		if err == nil && refusal == nil && t.attempt.lostRead { // functions may have changed
 			reads, err = s.askReadPurity(true)
-			reads = reads && err == nil && s.srv.readsArePure()
+			reads = reads && err == nil && s.srv.pool.readsArePure()
 		}
 		switch {
 		case interrupt.EndsTurn(err):

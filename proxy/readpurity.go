@@ -22,12 +22,12 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 	case plan.AsWrite() == plan:
 		return plan, nil
 	case plan.Kind == rewrite.Read && s.inBlock():
-		if s.srv.emulatesSavepoints() && !s.srv.readsArePure() {
+		if s.srv.emulatesSavepoints() && !s.srv.pool.readsArePure() {
 			return plan.AsWrite(), nil
 		}
 		return plan, nil
 	}
-	if !s.srv.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pin.IsPinned() || s.t.access.Mode != access.ReadWrite) {
+	if !s.srv.pool.readsArePure() && !s.t.touched && s.b.status == 'I' && (!s.pin.IsPinned() || s.t.access.Mode != access.ReadWrite) {
 		_, err := s.askReadPurity(false)
 		s.waits.Arm()
 		if interrupt.EndsTurn(err) {
@@ -39,7 +39,7 @@ func (s *session) classifyRead(plan *rewrite.Plan) (*rewrite.Plan, error) {
 			}
 		}
 	}
-	if !s.srv.readsArePure() {
+	if !s.srv.pool.readsArePure() {
 		return plan.AsWrite(), nil
 	}
 	s.t.readBySchema = true
@@ -65,9 +65,7 @@ func (s *session) questionOn(b *backend) serverfacts.Exchange {
 }
 
 // readsArePure reports whether texts that look like reads are known to only read.
-func (srv *Server) readsArePure() bool {
-	return srv.pool.purity.ReadsArePure(srv.pool.templates.ReadEpoch())
-}
+func (p *pool) readsArePure() bool { return p.purity.ReadsArePure(p.templates.ReadEpoch()) }
 
 // askPurity asks whether a text that looks like a read may write, if Sluice does not know or again is set. answered and
 // errors are the same as for Purity.Ask.

@@ -144,7 +144,7 @@ func (s *session) surveyFrame(k *recorded.Repeatable, f *retry.LoggedFrame[logEn
 	survey := k.SurveyText(s.srv.pool.planner, text, int(n.first), n.names, n.kept)
 	k.Clock = k.Clock && !survey.Time
 	// Recorded numbers are not repeated if a view may call a function that sets a sequence back.
-	return !survey.Numbers && !(survey.Views && !s.srv.readsArePure())
+	return !survey.Numbers && !(survey.Views && !s.srv.pool.readsArePure())
 }
 
 // hasRepeatableValues reports whether the client received any value that a replay could repeat. Most transactions have

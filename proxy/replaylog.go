@@ -201,11 +201,12 @@ func (s *session) endTransaction(committed bool) {
 // logFrame records a client's frame for a replay before the frame is sent. If the log is full, no replay is possible,
 // and Sluice sends the frame nevertheless.
 func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
-	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload)) {
+	beside := 0
+	if r.logs && n.plan != nil && (len(n.plan.Statements) > 1 || len(payload) > uncountedText) {
+		beside = n.plan.Bytes()
+	}
+	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload), beside) {
 		r.tx.log.AppendPayload(payload)
-		if n.plan != nil && (len(n.plan.Statements) > 1 || len(payload) > uncountedText) {
-			r.tx.log.ChargeBytes(n.plan.Bytes())
-		}
 	}
 }
 
@@ -214,8 +215,8 @@ const uncountedText = 4 << 10
 
 // chargeLongText charges the log for a long text, whose template only the log may hold in memory.
 func (r *recorder) chargeLongText(tmpl *statement.Template, cost int) {
-	if r.logs && len(tmpl.SQL) > uncountedText {
-		r.tx.log.ChargeBytes(cost)
+	if r.logs && len(tmpl.SQL) > uncountedText && !r.tx.log.ReserveBytes(cost) {
+		r.tx.log.RefuseReplay(retry.LogFull)
 	}
 }
 
@@ -228,7 +229,9 @@ func (r *recorder) logUndo(name string, prev *statement.Client) {
 	if frames := l.TurnFrames(l.TurnCount()); len(frames) > 0 {
 		n := &frames[len(frames)-1].Note
 		n.undoes, n.name, n.prev = true, name, prev
-		if l.ChargeBytes(len(name)) && prev != nil {
+		if !l.ReserveBytes(len(name)) {
+			l.RefuseReplay(retry.LogFull)
+		} else if prev != nil {
 			r.chargeLongText(prev.Template, int(prev.Cost))
 		}
 	}

@@ -93,7 +93,7 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 		return plan
 	}
 	s.t.request.script = d
-	s.t.request.stateBeforeScript = s.copyLocalState()
+	s.t.request.stateBeforeScript = &localStateCopy{settings: s.settings.Snapshot(), stmts: s.statements.Named()}
 	return made
 }
 

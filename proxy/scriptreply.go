@@ -150,8 +150,3 @@ type localStateCopy struct {
 	stmts    map[string]*statement.Client
 	gone     []nameUndo
 }
-
-// copyLocalState returns a copy of that part of the session's state which statements answered by Sluice change.
-func (s *session) copyLocalState() *localStateCopy {
-	return &localStateCopy{settings: s.settings.Snapshot(), stmts: s.statements.Named()}
-}

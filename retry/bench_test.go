@@ -33,11 +33,11 @@ func (u *usualTurn) play(l *ReplayLog[int]) {
 }
 
 func (u *usualTurn) send(l *ReplayLog[int]) {
-	l.RecordFrame('B', 1, len(u.bind))
+	l.RecordFrame('B', 1, len(u.bind), 0)
 	l.AppendPayload(u.bind)
-	l.RecordFrame('E', 1, len(u.execute))
+	l.RecordFrame('E', 1, len(u.execute), 0)
 	l.AppendPayload(u.execute)
-	l.RecordFrame('S', 0, 0)
+	l.RecordFrame('S', 0, 0, 0)
 }
 
 // perFrame reports nanoseconds for each frame.

@@ -25,8 +25,8 @@ const (
 	DefaultGateHold        = time.Second
 
 	// DefaultLogBytes is the default bound of one transaction's log. DefaultLogBytes is enough for 3,000 rows with an
-	// INSERT each, and a transaction on DSQL changes at most 3,000 rows.
-	DefaultLogBytes       = 2 << 20
+	// INSERT each, also for many INSERTs in a query, and a transaction on DSQL changes at most 3,000 rows.
+	DefaultLogBytes       = 4 << 20
 	DefaultLogTotalBytes  = 64 << 20
 	DefaultHeldBytes      = 64 << 10
 	DefaultHeldTotalBytes = 32 << 20

@@ -105,7 +105,7 @@ func (c *counter) turn() {
 	}
 	if !c.replaying {
 		sql := c.next()
-		c.log.RecordFrame('Q', c.step, len(sql))
+		c.log.RecordFrame('Q', c.step, len(sql), 0)
 		c.log.AppendPayload([]byte(sql))
 	}
 	at := c.log.CurrentTurn()

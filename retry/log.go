@@ -53,6 +53,8 @@ type LoggedFrame[R any] struct {
 	Note R
 	// start and end are the position of the frame's payload in the log's data.
 	start, end int
+	// beside is the number of bytes that the caller holds in memory for the frame, besides the payload.
+	beside int
 }
 
 // Len returns the length of the frame's payload.
@@ -163,12 +165,9 @@ func (l *ReplayLog[R]) releaseMemory() {
 // roundUpToChunks returns n bytes, rounded up to whole chunks.
 func roundUpToChunks(n int) int { return (n + chunkSize - 1) / chunkSize * chunkSize }
 
-// ChargeBytes counts n more bytes for the log. If the log then exceeds a bound, ChargeBytes refuses a replay and
-// returns false. ChargeBytes also returns false for nil, and for a log without a replay.
-func (l *ReplayLog[R]) ChargeBytes(n int) bool {
-	if l == nil || l.refused != Replayable {
-		return false
-	}
+// chargeOrRefuse counts n more bytes for the log. If the log then exceeds a bound, chargeOrRefuse refuses the log and
+// returns false.
+func (l *ReplayLog[R]) chargeOrRefuse(n int) bool {
 	if n > l.logs.limit-l.charged {
 		l.RefuseReplay(LogFull)
 		return false
@@ -204,12 +203,13 @@ func (l *ReplayLog[R]) ReserveBytes(n int) bool {
 
 // RecordFrame records the next frame of the turn in progress, before the caller sends it. Then the caller passes the
 // frame's payload of size bytes to AppendPayload. A frame to which the server sends no answer is also recorded, if a
-// replay must send it. RecordFrame returns false when the transaction is not replayable, or no longer.
-func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size int) bool {
-	if !l.ChargeBytes(size + frameOverhead[R]()) {
+// replay must send it. beside is the number of further bytes that the caller holds for the frame, such as its plan.
+// RecordFrame returns false when the transaction is not replayable, or no longer.
+func (l *ReplayLog[R]) RecordFrame(typ byte, note R, size, beside int) bool {
+	if l == nil || l.refused != Replayable || !l.chargeOrRefuse(size+beside+frameOverhead[R]()) {
 		return false
 	}
-	l.frames = append(l.frames, LoggedFrame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n})
+	l.frames = append(l.frames, LoggedFrame[R]{Type: typ, Note: note, start: l.data.n, end: l.data.n, beside: beside})
 	return true
 }
 

@@ -62,10 +62,10 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				}
 			case 2:
 				if rapid.Bool().Draw(t, "failed") {
-					l.RecordFrame('Q', 0, 10)
+					l.RecordFrame('Q', 0, 10, 0)
 					l.AppendPayload(make([]byte, 10))
 					l.RefuseReplay(Failed) // what was sent last is forgotten, with all if there is no savepoint
-					if l.CanRollbackTo() != (len(names) > 0) || l.RecordFrame('Q', 0, 10) || l.AddSavepoint("c") {
+					if l.CanRollbackTo() != (len(names) > 0) || l.RecordFrame('Q', 0, 10, 0) || l.AddSavepoint("c") {
 						t.Fatal("after a failure")
 					}
 					if len(names) == 0 {
@@ -88,7 +88,7 @@ func TestLogKeepsFramesAndSavepoints(t *testing.T) {
 				var new turn
 				for i := range rapid.IntRange(0, 4).Draw(t, "frames") {
 					payload := drawPayload(t, 2*chunkSize)
-					if !l.RecordFrame('Q', i, len(payload)) {
+					if !l.RecordFrame('Q', i, len(payload), 0) {
 						t.Fatalf("refused: %v", l.RefusalReason())
 					}
 					half := rapid.IntRange(0, len(payload)).Draw(t, "half")
@@ -146,12 +146,12 @@ func TestLogBounds(t *testing.T) {
 		name string
 		fill func(l *ReplayLog[int])
 	}{
-		{"one large frame", func(l *ReplayLog[int]) { l.RecordFrame('B', 0, 2*chunkSize) }},
+		{"one large frame", func(l *ReplayLog[int]) { l.RecordFrame('B', 0, 2*chunkSize, 0) }},
 		{"many small frames", func(l *ReplayLog[int]) {
 			for range 2 * chunkSize / frameOverhead[int]() {
-				l.RecordFrame('S', 0, 0)
+				l.RecordFrame('S', 0, 0, 0)
 			}
-			l.RecordFrame('S', 0, 0)
+			l.RecordFrame('S', 0, 0, 0)
 		}},
 		{"many turns", func(l *ReplayLog[int]) {
 			for range 2*chunkSize/turnCost + 1 {
@@ -172,7 +172,7 @@ func TestLogBounds(t *testing.T) {
 			t.Errorf("%s: refused for %q, %d bytes still held", test.name, l.RefusalReason(), logs.Used())
 		}
 		// From now on it notes nothing and lets everything pass.
-		if l.RecordFrame('Q', 0, 1) || l.AddSavepoint("a") {
+		if l.RecordFrame('Q', 0, 1, 0) || l.AddSavepoint("a") {
 			t.Errorf("%s: goes on logging", test.name)
 		}
 		l.AppendPayload([]byte("x"))
@@ -185,8 +185,8 @@ func TestLogBounds(t *testing.T) {
 		l.Close()
 	}
 	a, b := logs.Open(), logs.Open()
-	a.RecordFrame('Q', 0, chunkSize)
-	if b.RecordFrame('Q', 0, chunkSize) || b.RefusalReason() != MemoryFull {
+	a.RecordFrame('Q', 0, chunkSize, 0)
+	if b.RecordFrame('Q', 0, chunkSize, 0) || b.RefusalReason() != MemoryFull {
 		t.Errorf("the bound of all logs: refused for %q", b.RefusalReason())
 	}
 	a.Close()
@@ -211,7 +211,7 @@ func TestLogsInParallel(t *testing.T) {
 			payload := slices.Repeat([]byte{byte(i)}, 3*chunkSize)
 			for range 500 {
 				l := logs.Open()
-				for j := 0; j < 8 && l.RecordFrame('Q', j, len(payload)); j++ {
+				for j := 0; j < 8 && l.RecordFrame('Q', j, len(payload), 0); j++ {
 					l.AppendPayload(payload)
 				}
 				frames := l.TurnFrames(0)
@@ -249,7 +249,7 @@ func TestNoLog(t *testing.T) {
 	if drop, ok := l.RecordReply('Z', readyInBlock); drop != 0 || !ok || l.RecordLocalReply(5) != 0 {
 		t.Error("replies do not pass")
 	}
-	if l.RecordFrame('Q', 0, 1) || l.Replayable() || l.BeginReplay() || l.RefusalReason() == Replayable {
+	if l.RecordFrame('Q', 0, 1, 0) || l.Replayable() || l.BeginReplay() || l.RefusalReason() == Replayable {
 		t.Error("it can be replayed")
 	}
 	l.Close()
@@ -332,12 +332,12 @@ func TestCut(t *testing.T) {
 	row := func(value string) []byte { return reply{typ: 'D', payload: []byte(value)}.frame() }
 	for _, again := range []string{"1", "2", "12", ""} {
 		l := newLogs(t).Open()
-		l.RecordFrame('E', 0, 0)
+		l.RecordFrame('E', 0, 0, 0)
 		l.RecordRows(row("1"))
 		if !l.CutTurn() || l.TurnCount() != 1 || !l.IsCutTurn(0) || !l.AddSavepoint("a") {
 			t.Fatal("not cut")
 		}
-		l.RecordFrame('E', 1, 0)
+		l.RecordFrame('E', 1, 0, 0)
 		if l.RollbackDropsTurn(0, 1) != true || l.RollbackDropsTurn(0, 0) {
 			t.Error("what a rollback forgets")
 		}
@@ -348,5 +348,28 @@ func TestCut(t *testing.T) {
 			t.Errorf("again %q: %v, %+v", again, ok, l.Difference())
 		}
 		l.Close()
+	}
+}
+
+// A turn that an error of the server ended stays in a log with a savepoint, to be compared by a replay. A rollback
+// gives back what its frames were charged, also for memory besides their payloads.
+func TestFailedTurnBehindASavepoint(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t).Open()
+	defer l.Close()
+	if !l.AddSavepoint("a") {
+		t.Fatal("no room")
+	}
+	before := l.Bytes()
+	l.RecordFrame('Q', 0, 0, chunkSize)
+	if got := l.Bytes(); got < before+chunkSize {
+		t.Errorf("%d bytes, behind %d, with %d besides a frame", got, before, chunkSize)
+	}
+	l.RecordReply('E', errorFrame("C22012\x00\x00"))
+	if l.RefuseReplay(Failed); l.TurnCount() != 1 || !l.EndedWithError(0) {
+		t.Fatalf("%d turns", l.TurnCount())
+	}
+	if l.RollbackTo(0); l.Bytes() != before || l.TurnCount() != 0 {
+		t.Errorf("%d bytes behind the rollback, want %d", l.Bytes(), before)
 	}
 }

@@ -9,7 +9,7 @@ type savepoint struct {
 // AddSavepoint marks the current position of the log, between two turns, as a savepoint. If several savepoints have
 // one name, the last one counts. AddSavepoint returns false when the log has no room.
 func (l *ReplayLog[R]) AddSavepoint(name string) bool {
-	if !l.ChargeBytes(savepointCost + len(name)) {
+	if !l.Replayable() || !l.chargeOrRefuse(savepointCost+len(name)) {
 		return false
 	}
 	l.saves = append(l.saves, savepoint{name: name, turns: len(l.turns)})
@@ -88,7 +88,7 @@ func (l *ReplayLog[R]) endTurnWithError() {
 	if n := len(l.turns); n > 0 {
 		logged = l.turns[n-1].frames
 	}
-	if len(l.frames) == logged || !o.failed || !l.ChargeBytes(turnCost) {
+	if len(l.frames) == logged || !o.failed || !l.chargeOrRefuse(turnCost) {
 		l.truncateTurns(len(l.turns))
 		return
 	}
@@ -105,7 +105,7 @@ func (l *ReplayLog[R]) endTurnWithError() {
 // size of other copies. If all copies together exceed the limit of one transaction's log, ok is false.
 func (l *ReplayLog[R]) Fork(beside int, blind func(turn int) bool) (fork *ReplayLog[R], ok bool) {
 	fork = l.logs.Open()
-	if beside+l.charged > l.logs.limit || !fork.ChargeBytes(l.charged) {
+	if beside+l.charged > l.logs.limit || !fork.chargeOrRefuse(l.charged) {
 		fork.Close()
 		return nil, false
 	}
@@ -147,6 +147,9 @@ func (l *ReplayLog[R]) truncateTurns(turns int) {
 	}
 	l.charged -= l.data.n - end + frameOverhead[R]()*(len(l.frames)-frames) + turnCost*(len(l.turns)-turns)
 	l.data.truncate(end)
+	for i := range l.frames[frames:] {
+		l.charged -= l.frames[frames+i].beside
+	}
 	clear(l.frames[frames:])
 	l.frames, l.turns = l.frames[:frames], l.turns[:turns]
 	l.at = turns

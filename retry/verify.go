@@ -233,7 +233,7 @@ func (l *ReplayLog[R]) endTurn(short []byte, size int, cut bool) (drop int, ok b
 		return size, l.recordDifference(max(l.delivered.statements, o.statements), Size)
 	}
 	o.digest.write(short)
-	if !l.ChargeBytes(turnCost) {
+	if !l.chargeOrRefuse(turnCost) {
 		return 0, true
 	}
 	l.turns = append(l.turns, loggedTurn{frames: len(l.frames), sum: o.digest.sum(), statements: o.statements,
