@@ -23,7 +23,7 @@ import (
 // Package retry bounds the logs of transactions and the answers that are withheld from the client.
 
 // memoryAccounts has the memory account of one session, and the part of it that settings and savepoints use between
-// transactions. A session embeds it. Statement texts are charged as another kind (account.Texts), without a Charge.
+// transactions. Package statement charges the texts of statements directly to the account, as account.Texts.
 type memoryAccounts struct {
 	account        account.Client
 	settingsCharge account.Charge

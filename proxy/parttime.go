@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
-// This file gives all parts of a transaction that is committed in parts (parts.go) the same now(). Package ddltx
-// describes which time that is, and transactiontime.go how statements get it. If the time is unknown, Sluice refuses
-// later parts that read the clock.
+// This file gives all parts of a transaction committed in parts (parts.go) the same now(). For that time see package
+// ddltx and transactiontime.go. If it is unknown, Sluice refuses later parts that read the clock.
 
-// partReadsClock reports whether the block's uncommitted part has read the clock. With an incomplete log it is true.
+// partReadsClock reports whether a statement in the block's uncommitted part has read the clock. If the part's replay
+// log is incomplete, the result is true, to be safe.
 func (s *session) partReadsClock() bool {
 	switch {
 	case !s.srv.pool.keeper.Maps(), s.b == nil && s.tx.log == nil:
@@ -38,8 +38,8 @@ func (s *session) forgetAskedTime() {
 	}
 }
 
-// fixQueryTimeInParts calls fixQueryTime if transactions may be committed in parts. Otherwise it returns sql. The DDL
-// of a part committed ahead of the text may change what names mean, so the text is planned again.
+// fixQueryTimeInParts calls fixQueryTime to fix now() in sql if transactions may be committed in parts. If a part was
+// committed just before q, fixQueryTimeInParts plans q again, because DDL may change what names mean.
 func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) (_ []byte, err error) {
 	if !s.parts.IsOn() {
 		return sql, nil

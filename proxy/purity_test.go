@@ -20,6 +20,12 @@ var hazards = []struct{ name, schema, texts string }{
 	{"a view", "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; CREATE VIEW writing AS SELECT writes()",
 		"SELECT * FROM writing; TABLE writing; WITH w AS (SELECT * FROM writing) SELECT * FROM w; VALUES ((SELECT writes FROM writing)); " +
 			"SELECT 1 WHERE EXISTS (SELECT writes FROM writing WHERE writes > 0); EXPLAIN ANALYZE SELECT * FROM writing; COPY (SELECT * FROM writing) TO STDOUT"},
+	{"a view over a stable function", "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; " +
+		"CREATE FUNCTION middle() RETURNS int STABLE LANGUAGE sql AS 'SELECT writes()'; CREATE FUNCTION st() RETURNS int STABLE LANGUAGE sql AS 'SELECT middle()'; CREATE VIEW writing AS SELECT st() AS a",
+		"SELECT * FROM writing"},
+	{"a stable function that executes a text", "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; " +
+		"CREATE FUNCTION st() RETURNS int STABLE LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN EXECUTE 'SELECT wri' || 'tes()' INTO n; RETURN n; END $$; CREATE VIEW writing AS SELECT st() AS a",
+		"SELECT * FROM writing"},
 	{"an attribute", "CREATE FUNCTION wk(plain_rows) RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$",
 		"SELECT k.wk FROM plain_rows k; SELECT (k).wk FROM plain_rows k"},
 	{"an attribute of anything", "CREATE FUNCTION wk(anyelement) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO wrote VALUES (1); RETURN 1; END $$",

@@ -93,7 +93,7 @@ type pool struct {
 	// watched means that sessions call the features' observers onAttached before each transaction. It stays set.
 	watched atomic.Bool
 	treat   settings.Treatments
-	// All sessions share the cache of templates, and the equal settings and reports in settings.
+	// templates caches the templates of statements. settings lets sessions share equal settings and server reports.
 	templates *statement.Cache
 	settings  *serversettings.Shared
 	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,19 +51,19 @@ func RefusalError(refusal []byte) error {
 var ErrNoAnswer = errors.New("the server answered something else than it was asked")
 
 // A text alone rarely shows that it only reads, since a view, an operator or a cast may call a function that writes.
-// PostgreSQL prevents writes by functions that are not VOLATILE. If no user's VOLATILE function can be reached in these
-// ways, all texts that look like reads only read.
+// PostgreSQL prevents writes in the text of functions that are not VOLATILE. If no user's function that may write can
+// be reached in these ways (selectIsPure), all texts that look like reads only read.
 
 // tableCommands are the commands that change only tables, indexes and sequences. They change no functions, and nothing
 // by which a read may run one.
 var tableCommands = map[string]bool{"CREATE TABLE": true, "ALTER TABLE": true, "CREATE INDEX": true, "ALTER INDEX": true, "CREATE SEQUENCE": true, "ALTER SEQUENCE": true,
-	"COMMENT": true, "TRUNCATE TABLE": true}
+	"COMMENT": true, "TRUNCATE TABLE": true, "DROP TABLE": true, "DROP INDEX": true, "DROP SEQUENCE": true}
 
 // MayChangeReads reports whether, after the statement, texts that look like reads may run other functions than before
-// it. Only DDL that is not about tables may change that. A DROP removes functions and adds none.
+// it. Only DDL that is not about tables may change that.
 func MayChangeReads(st *rewrite.Statement) bool {
 	command, _ := st.ReadOnlyViolation()
-	return st.Kind == rewrite.Unknown || st.Kind == rewrite.DDL && !tableCommands[command] && !strings.HasPrefix(command, "DROP ")
+	return st.Kind == rewrite.Unknown || st.Kind == rewrite.DDL && !tableCommands[command]
 }
 
 // Purity is the server's answer to whether texts that look like reads may write. The zero value has no answer. The
@@ -177,21 +176,33 @@ func (p *Purity) Ask(q *PurityQuestion) (answered bool, err error) {
 	return true, nil
 }
 
-// selectIsPure selects whether no user's VOLATILE function can run without being called by name. A view, policy,
+// selectIsPure selects whether no user's function that may write can run without being called by name. A view, policy,
 // operator, cast, aggregate or domain may use a function. A function may act as an attribute (its first argument is a
 // row or of any type), or replace a builtin function. Functions of triggers and defaults run only with a write. A
 // foreign table may do anything. The second column tells whether a function uses currval or lastval.
-const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM users p WHERE p.provolatile = 'v' AND (` +
-	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
-	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
-	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
-	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc b JOIN pg_catalog.pg_namespace n ON n.oid = b.pronamespace WHERE b.proname = p.proname AND n.nspname IN ` + builtins + `)))` +
+//
+// A VOLATILE function may write, and so may a function that calls a VOLATILE one, however deep. PostgreSQL records no
+// calls of a function's source text. So reached functions of any kind may write if some source text names a VOLATILE
+// function, or executes a text. Functions in C and the server's own count only if they are VOLATILE.
+const selectIsPure = `SELECT NOT EXISTS (SELECT 1 FROM reached WHERE provolatile = 'v')` +
+	` AND (NOT EXISTS (SELECT 1 FROM reached) OR NOT EXISTS (SELECT 1 FROM users s JOIN users v ON v.provolatile = 'v' AND pg_catalog.strpos(pg_catalog.lower(s.prosrc), pg_catalog.lower(v.proname)) > 0` +
+	` WHERE s.provolatile <> 'v' AND s.prolang NOT IN ` + compiled + `) AND NOT EXISTS (SELECT 1 FROM users s WHERE s.provolatile <> 'v' AND s.prolang NOT IN ` + compiled + ` AND s.prolang <> 14 AND s.prosrc ~* 'execute'))` +
 	` AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_class WHERE relkind = 'f'),` +
 	` EXISTS (SELECT 1 FROM users p WHERE p.prosrc ~* 'currval|lastval')`
 
-// builtins are the schemas of the server's own functions, as an SQL list.
-const builtins = `('pg_catalog', 'information_schema', 'sys')`
+// builtins are the schemas of the server's own functions, as an SQL list. compiled are the fixed OIDs of the languages
+// internal and c. The OID of the language sql is 14.
+const (
+	builtins = `('pg_catalog', 'information_schema', 'sys')`
+	compiled = `(12, 13)`
+)
 
-// purityQuery is the complete query by which Sluice asks whether texts that look like reads may write.
+// purityQuery is the complete query by which Sluice asks whether texts that look like reads may write. users are the
+// functions of users, and reached those among them that may run without being called by name.
 const purityQuery = `WITH users AS (SELECT p.* FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname NOT IN ` + builtins +
-	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)) ` + selectIsPure
+	` AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)),` +
+	` reached AS (SELECT p.provolatile FROM users p WHERE (p.provolatile = 'v' OR p.prolang NOT IN ` + compiled + `) AND (` +
+	`EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid = p.oid` +
+	` AND d.classid NOT IN ('pg_catalog.pg_trigger'::pg_catalog.regclass, 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, 'pg_catalog.pg_attrdef'::pg_catalog.regclass))` +
+	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_type t WHERE p.pronargs > 0 AND t.oid = p.proargtypes[0] AND t.typtype NOT IN ('b', 'e'))` +
+	` OR EXISTS (SELECT 1 FROM pg_catalog.pg_proc b JOIN pg_catalog.pg_namespace n ON n.oid = b.pronamespace WHERE b.proname = p.proname AND n.nspname IN ` + builtins + `))) ` + selectIsPure

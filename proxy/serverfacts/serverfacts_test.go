@@ -159,11 +159,11 @@ func TestMayChangeReads(t *testing.T) {
 	for sql, want := range map[string]bool{
 		"SELECT 1": false, "INSERT INTO t VALUES (1)": false, "BEGIN": false, "SET a = 1": false, "TRUNCATE t": false,
 		"CREATE TABLE t (a int)": false, "CREATE TABLE t (a serial)": false, "ALTER TABLE t ADD COLUMN b int DEFAULT 1": false, "CREATE UNIQUE INDEX i ON t (a)": false,
-		"CREATE SEQUENCE s": false, "ALTER SEQUENCE s RESTART": false, "DROP TABLE t": false, "DROP FUNCTION f": false, "DROP VIEW v": false, "DROP SCHEMA s": false,
+		"CREATE SEQUENCE s": false, "ALTER SEQUENCE s RESTART": false, "DROP TABLE t": false, "DROP INDEX i": false, "DROP SEQUENCE s": false,
 		"ALTER TABLE t RENAME a TO b": false, "ALTER TABLE t RENAME TO u": false, "ALTER INDEX i RENAME TO j": false, "ALTER TABLE t RENAME CONSTRAINT c TO d": false,
 		"ALTER TABLE t SET SCHEMA s": false, "COMMENT ON TABLE t IS 'x'": false,
 
-		"CREATE VIEW v AS SELECT 1": true, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'": true, "ALTER FUNCTION f RENAME TO g": true,
+		"CREATE VIEW v AS SELECT 1": true, "DROP FUNCTION f": true, "DROP VIEW v": true, "DROP SCHEMA s CASCADE": true, "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'": true, "ALTER FUNCTION f RENAME TO g": true,
 		"CREATE OPERATOR @@ (FUNCTION = f)": true, "CREATE CAST (a AS b) WITH FUNCTION f(a)": true, "CREATE AGGREGATE m(int) (SFUNC = f, STYPE = int)": true,
 		"CREATE DOMAIN d AS int": true, "CREATE POLICY p ON t": true, "CREATE RULE r AS ON SELECT TO t DO INSTEAD SELECT 1": true, "ALTER FUNCTION f SET SCHEMA s": true,
 		"ALTER VIEW v RENAME TO w": true, "CREATE FOREIGN TABLE t (a int) SERVER s": true, "CREATE MATERIALIZED VIEW m AS SELECT f()": true, "ALTER FUNCTION f() VOLATILE": true,

@@ -51,9 +51,9 @@ func (t *migrationTool) remedy(down bool) string {
 
 // runMode is how a migration tool runs a part of a file.
 type runMode struct {
-	// tool is the migration tool that runs the part. nil means that each statement is sent alone, as by psql.
+	// tool is the migration tool that runs this part of the file. If nil, each statement is sent alone, as psql does.
 	tool *migrationTool
-	down bool // it undoes a migration
+	down bool // the part undoes a migration
 	// wrapped reports that the migration tool begins a transaction before the part and commits it afterwards.
 	wrapped bool
 	// whole reports that the migration tool sends the part as one multi-statement query. All its statements outside of a
@@ -71,8 +71,8 @@ func (r *runMode) transaction() rewrite.ScriptTransaction {
 
 // filePart is a part of a file. No statement crosses the borders of a part.
 type filePart struct {
-	from, to int  // in bytes
-	begins   bool // it begins a session
+	from, to int  // offsets in the file, in bytes
+	begins   bool // the part begins a session
 	how      runMode
 }
 
@@ -131,7 +131,7 @@ func detectTool(s *SourceFile) *migrationTool {
 	return nil
 }
 
-// hasMarks reports whether a file has marks of a migration tool (mark), none of them within a string or a name. Marks
+// hasMarks reports whether a file has matches of mark (a tool's marks), none of them within a string or a name. Marks
 // within a string are data, which must not get comments.
 func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
@@ -160,8 +160,8 @@ func (s *SourceFile) splitParts() []filePart {
 	return []filePart{{to: len(s.Text), begins: true}}
 }
 
-// splitAtMarks splits a text at each match of mark. No part contains the match. turn gets the submatches, and returns
-// the part after the match.
+// splitAtMarks splits a text at each match of mark. No part contains a match. turn gets the part before a match and
+// the submatches, and returns the part after the match.
 func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(last filePart, said []string) filePart) []filePart {
 	all := []filePart{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {
