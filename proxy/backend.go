@@ -252,8 +252,7 @@ func (b *backend) readAnswer(answer silent.ExchangeCheck, row func(payload []byt
 }
 
 // readAnswerFrame returns the next frame, valid until the next read, of the server's answer to Sluice's own request.
-// It gives up at end (zero: never). If a read deadline passes earlier, it calls look, and continues if look returns
-// nil.
+// It gives up at end (zero: never). If a deadline ends a read earlier, it calls look, and reads on if look returns nil.
 func (b *backend) readAnswerFrame(end time.Time, look func() error) (typ byte, frame []byte, err error) {
 	for {
 		typ, total, err := b.src.NextHeader()

@@ -38,8 +38,8 @@ func (s *session) forgetAskedTime() {
 	}
 }
 
-// fixQueryTimeInParts calls fixQueryTime to fix now() in sql if transactions may be committed in parts. If a part was
-// committed just before q, fixQueryTimeInParts plans q again, because DDL may change what names mean.
+// fixQueryTimeInParts calls fixQueryTime to fix now() in sql if transactions may be committed in parts. If Sluice
+// committed a part just before q, it plans q again, because the part's DDL may change what names mean.
 func (s *session) fixQueryTimeInParts(q *simpleQuery, sql []byte) (_ []byte, err error) {
 	if !s.parts.IsOn() {
 		return sql, nil

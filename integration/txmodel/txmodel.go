@@ -139,9 +139,9 @@ func New(status byte, impatient bool) *ServerModel {
 	return m
 }
 
-// PlayTurn plays the commands of a turn on the model: as many as executes says by the extended protocol, the rest in
-// one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. PlayTurn returns the
-// changes that are committed after each number of commands and at the end, and the final status.
+// PlayTurn plays the commands of a turn on the model. It plays as many as executes says by the extended protocol, and
+// the rest in one simple Query. In a block (start 'T') change 0 is pending, and command i makes change i+1. PlayTurn
+// returns the changes that are committed after each number of commands and at the end, and the final status.
 func PlayTurn(start byte, commands []string, executes int) (applied []uint64, status byte) {
 	m := ServerModel{tx: ' '}
 	if start == 'T' {
