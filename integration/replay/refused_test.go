@@ -152,7 +152,7 @@ func TestReplayBounds(t *testing.T) {
 		{"an answer over retry.held_bytes, compared before the Sync", sized(35_000), inResult, "", "3,11,3"},
 		{"an answer over retry.held_bytes, in a simple Query", text("UPDATE account SET n = n + 1 RETURNING repeat('x', 35000)"), inResult, "part of the result was delivered", "3,10,3"},
 		{"a logged parameter", parameter(500_000), atCommit, "", "3,10,500000"},
-		{"a parameter over retry.log_bytes", parameter(2_200_000), atCommit, "sent more than is kept", "3,10,3"},
+		{"a parameter over retry.log_bytes", parameter(4_300_000), atCommit, "sent more than is kept", "3,10,3"},
 		{"a text with a block in it", text("BEGIN; UPDATE account SET n = 11 WHERE id = 1; COMMIT"), atCommit, "", "3,11,3"},
 		{"a text with two blocks", text("BEGIN; UPDATE account SET n = 11 WHERE id = 1; COMMIT; BEGIN; UPDATE account SET n = 12 WHERE id = 1; COMMIT"),
 			`[{"at":"commit","action":"fail","error":"conflict","skip":1}]`, "has ended already", "3,11,3"},
