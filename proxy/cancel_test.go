@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -274,8 +275,13 @@ func TestCancelsOnTheirWayAreBounded(t *testing.T) {
 func TestCancelOfAReadBesideDDL(t *testing.T) {
 	t.Parallel()
 	pg := newPostgres(t)
-	s := startSluice(t, pg, asDSQL, maxOpen(3), func(s *setup) { s.proxy.CancelGrace = 50 * time.Millisecond })
+	log := &logText{}
+	s := startSluice(t, pg, asDSQL, maxOpen(3), func(s *setup) {
+		s.proxy.CancelGrace = 50 * time.Millisecond
+		s.log = slog.NewTextHandler(log, nil)
+	})
 	pg.SQL(t, "postgres", "CREATE TABLE cancel_changed (a int PRIMARY KEY, b int)")
+	run := 0 // the reads that have run to their end
 	for _, test := range []struct {
 		ddl  string
 		ends bool
@@ -303,6 +309,13 @@ func TestCancelOfAReadBesideDDL(t *testing.T) {
 		if got := c.readThrough("Z"); strings.Contains(got, "C=57014") != test.ends {
 			t.Errorf("beside %s:\n%s", test.ddl, got)
 		}
+		if !test.ends {
+			run++
+		}
 		c.conn.Close()
+	}
+	// The log says of each that runs to its end why.
+	if n := strings.Count(log.String(), "runs to its end in spite of a cancel"); n != run || strings.Count(log.String(), "may_commit=true keeps_backend=false") != run {
+		t.Errorf("%d warnings, want %d:\n%s", n, run, log)
 	}
 }

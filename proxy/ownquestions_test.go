@@ -223,6 +223,8 @@ var ownSteps = []string{
 var ownChanges = []string{
 	"Q CREATE TABLE IF NOT EXISTS own_made(a int) /*c*/\n< Z\n",
 	"Q DROP TABLE IF EXISTS own_made /*c*/\n< Z\n",
+	"Q CREATE OR REPLACE VIEW own_shown AS SELECT 1 AS n /*c*/\n< Z\n",
+	"Q DROP VIEW IF EXISTS own_shown /*c*/\n< Z\n",
 }
 
 // program plays some steps with two clients, while something is planted at one in so many of
@@ -331,7 +333,7 @@ func TestLateAnswersAreNobodys(t *testing.T) {
 			s := startSluice(t, pg, append(opts, maxOpen(3), configure(func(c *proxy.Config) { c.AnswerTimeout = ownLimit }))...)
 			pinned, shared := dialRaw(t, s.addr), dialRaw(t, s.addr)
 			pinned.say(t, "Q CREATE TEMPORARY TABLE mine(a int)\n< Z\nQ SELECT 'm1' FROM late\n< Z\n")
-			shared.say(t, "Q CREATE TABLE made(a int)\n< Z\n") // and what is known of the schema is old
+			shared.say(t, "Q CREATE VIEW made AS SELECT 1\n< Z\n") // and what is known of the schema is old
 			lock := dialRaw(t, pg.addr)
 			lock.say(t, "Q BEGIN; LOCK TABLE pg_catalog.pg_depend IN ACCESS EXCLUSIVE MODE\n< Z\n")
 			for i := range 8 {

@@ -26,6 +26,12 @@ var hazards = []struct{ name, schema, texts string }{
 	{"a stable function that executes a text", "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; " +
 		"CREATE FUNCTION st() RETURNS int STABLE LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN EXECUTE 'SELECT wri' || 'tes()' INTO n; RETURN n; END $$; CREATE VIEW writing AS SELECT st() AS a",
 		"SELECT * FROM writing"},
+	{"a stable function with a parsed body", "CREATE FUNCTION writes() RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; " +
+		"CREATE FUNCTION st() RETURNS int STABLE LANGUAGE sql RETURN writes(); CREATE VIEW writing AS SELECT st() AS a",
+		"SELECT * FROM writing"},
+	{"a stable function with an operator", "CREATE FUNCTION adds(int, int) RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$; " +
+		"CREATE OPERATOR @@@ (FUNCTION = adds, LEFTARG = int, RIGHTARG = int); CREATE FUNCTION st() RETURNS int STABLE LANGUAGE sql AS 'SELECT 1 @@@ 1'; CREATE VIEW writing AS SELECT st() AS a",
+		"SELECT * FROM writing"},
 	{"an attribute", "CREATE FUNCTION wk(plain_rows) RETURNS int LANGUAGE sql AS $$ INSERT INTO wrote VALUES (1) RETURNING a $$",
 		"SELECT k.wk FROM plain_rows k; SELECT (k).wk FROM plain_rows k"},
 	{"an attribute of anything", "CREATE FUNCTION wk(anyelement) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO wrote VALUES (1); RETURN 1; END $$",

@@ -98,6 +98,8 @@ func rememberedWays() (all []remembered) {
 	add(remembered{name: "many statements", each: eachRound("SELECT %d; " + many)},
 		remembered{name: "many statements, in one block", open: begin, each: eachRound("SAVEPOINT s", "SELECT %d; "+many, "ROLLBACK TO s")},
 		remembered{name: "many reads, in one block", open: begin, each: eachRound("SELECT %d; " + strings.Repeat("SELECT 1; ", 2000))})
+	add(remembered{name: "many answers of Sluice, in one block", open: begin, each: eachRound("SELECT %d; " + strings.Repeat("SHOW application_name; ", 2000))},
+		remembered{name: "many settings, in one block", open: begin, each: eachRound(strings.Repeat("SET LOCAL app.name_%d = 'x'; ", 2000))})
 	add(cursorWays(sync, begin)...)
 	add(messageWays(sync, begin)...)
 	add(copyWays()...)

@@ -203,7 +203,9 @@ func (s *session) endTransaction(committed bool) {
 func (r *recorder) logFrame(typ byte, n logEntry, payload []byte) {
 	beside := 0
 	if r.logs && n.plan != nil && (len(n.plan.Statements) > 1 || len(payload) > uncountedText) {
-		beside = n.plan.Bytes()
+		if beside = n.plan.Bytes(); n.asked != nil && n.asked != n.plan {
+			beside += n.asked.Bytes()
+		}
 	}
 	if r.logs && r.tx.log.RecordFrame(typ, n, len(payload), beside) {
 		r.tx.log.AppendPayload(payload)

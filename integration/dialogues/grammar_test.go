@@ -527,7 +527,8 @@ var themes = []theme{
 	}},
 	{name: "ddl", weight: 1, postgresOnly: true, texts: func(g *drawer) string {
 		return pick(g, "CREATE TABLE IF NOT EXISTS x_{X} (n int)", "DROP TABLE IF EXISTS x_{X}", "ALTER TABLE x_{X} ADD COLUMN IF NOT EXISTS m int DEFAULT 7",
-			"ALTER TABLE x_{X} DROP COLUMN IF EXISTS m", "SELECT * FROM x_{X}", "SELECT * FROM x_{X}", "INSERT INTO x_{X} (n) VALUES (1)")
+			"ALTER TABLE x_{X} DROP COLUMN IF EXISTS m", "SELECT * FROM x_{X}", "SELECT * FROM x_{X}", "INSERT INTO x_{X} (n) VALUES (1)",
+			"CREATE OR REPLACE VIEW y_{X} AS SELECT 1 AS n", "DROP VIEW IF EXISTS y_{X}")
 	}},
 	{name: partsTheme, weight: 9, partsOnly: true, texts: partsText},
 	{name: "local", weight: 4, texts: (*drawer).localText},

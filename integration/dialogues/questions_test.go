@@ -42,6 +42,10 @@ var prompts = []scene{
 		{X} [Q SELECT count(*) FROM x_{X}]
 		{X} [Q DROP TABLE IF EXISTS x_{X}]`, where: onPostgres},
 	{script: `
+		{X} [Q CREATE OR REPLACE VIEW y_{X} AS SELECT <1~2> AS n]
+		{X} [Q SELECT n FROM t_{X} ORDER BY n]
+		{X} [Q DROP VIEW IF EXISTS y_{X}]`},
+	{script: `
 		x sql ALTER TABLE d1 <ADD COLUMN IF NOT EXISTS c int~DROP COLUMN IF EXISTS c>
 		{X} [P - | SELECT * FROM d1] [B - | -] [D P -] [E -] [S]
 		{X} [Q SELECT 7 AS seven]`},

@@ -62,7 +62,7 @@ var scenes = []scene{
 	{theme: "ends", where: onReplay, whole: true, script: `
 		{X} [P q4 | SELECT n FROM t_{X} ORDER BY n] [S]
 		{X} [P - | INSERT INTO t_{X} (n) VALUES ({N})] [B - | -] [E -] [H]
-		{Y} [Q CREATE TABLE IF NOT EXISTS x_{Y} (n int)]
+		{Y} [Q CREATE OR REPLACE VIEW y_{Y} AS SELECT 1 AS n]
 		{X} [B - | q4] [E -] [H]
 		{X} [P - | SELECT 1/<0~1>] [B - | -] [E -] [S]
 		{X} [C S q4] [S]`},

@@ -29,6 +29,7 @@ type route struct {
 	replays    bool
 	savepoints bool // the server has them, or Sluice emulates them
 	parts      bool // transactions with DDL are committed in parts
+	stable     bool // the views k_X call f_X by way of a STABLE function
 	env        harness.Env
 }
 
@@ -39,10 +40,10 @@ var routes = []route{
 	{name: "replay", savepoints: true, replays: true, env: harness.Env{"DSQL_RETRY_ENABLED": "true", "DSQL_PREPARED_PER_BACKEND": "3"}},
 	// The schema is read by another connection where a pipeline has not ended.
 	{name: "dsql", dsql: true, replays: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
-	{name: "savepoints", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
+	{name: "savepoints", dsql: true, replays: true, savepoints: true, stable: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "relaxed", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1)}},
 	// A return takes a second connection for a moment.
 	{name: "strict", dsql: true, replays: true, savepoints: true, env: harness.Env{"DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 2), "DSQL_PREPARED_PER_BACKEND": "3"}},
-	{name: "parts", dsql: true, replays: true, parts: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1),
+	{name: "parts", dsql: true, replays: true, parts: true, stable: true, env: harness.Env{"DSQL_RETRY_SAVEPOINTS": "off", "DSQL_RESERVOIR_MAX_OPEN": strconv.Itoa(backends + 1),
 		"DSQL_DDL_IN_TRANSACTIONS": "autocommit-destructive", "DSQL_DDL_ADD_COLUMN_DEFAULT": "backfill"}},
 }
 
@@ -116,6 +117,7 @@ DROP TABLE IF EXISTS d1, d2; CREATE TABLE d1 AS SELECT 1 AS a, 2 AS b; CREATE TA
 const clean = `
 DELETE FROM t_a; DELETE FROM t_b; DELETE FROM t_c; DELETE FROM u_a; DELETE FROM u_b; DELETE FROM u_c; DELETE FROM w_a; DELETE FROM w_b; DELETE FROM w_c;
 DROP TABLE IF EXISTS x_a, x_b, x_c, tmp_a, tmp_b, tmp_c, s1.tmp_a, s1.tmp_b, s1.tmp_c, s2.tmp_a, s2.tmp_b, s2.tmp_c, postgres.tmp_a, postgres.tmp_b, postgres.tmp_c;
+DROP VIEW IF EXISTS y_a, y_b, y_c;
 SELECT setval(c.oid, 1000000, false) FROM pg_class c WHERE relkind = 'S';
 `
 
@@ -140,6 +142,11 @@ func newWorld(t testing.TB, r route, bin harness.Bin) *world {
 		direct:  target{addr: pg.Address(), user: "postgres", database: "direct"}}
 	for _, database := range []string{"postgres", "direct"} {
 		pg.SQL(t, database, schema+"GRANT ALL ON SCHEMA public TO other, another")
+		for _, who := range []string{"a", "b", "c"} {
+			if r.stable {
+				pg.SQL(t, database, strings.ReplaceAll("CREATE FUNCTION n_X() RETURNS int STABLE LANGUAGE sql AS 'SELECT f_X()'; CREATE OR REPLACE VIEW k_X AS SELECT n_X() AS wk", "X", who))
+			}
+		}
 	}
 	pg.SQL(t, "postgres", forget)
 	env := harness.PostgresEnv(pg)

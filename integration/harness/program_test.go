@@ -306,19 +306,26 @@ func TestAProgramThatHangsIsKilled(t *testing.T) {
 	}
 }
 
-// The end of a log is shown with the last errors in front of it.
+// The end of a log is shown with the last errors and warnings in front of it.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&text, "level=%s n=%d\n", map[bool]string{true: "ERROR", false: "INFO"}[i%10 == 0], i)
+		level := "INFO"
+		switch i % 20 {
+		case 0:
+			level = "ERROR"
+		case 10:
+			level = "WARN"
+		}
+		fmt.Fprintf(&text, "level=%s n=%d\n", level, i)
 	}
 	p := &Program{LogFile: filepath.Join(t.TempDir(), "log")}
 	if err := os.WriteFile(p.LogFile, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(p.Tail(), "\n")
-	if len(lines) != tailErrors+tailLines || lines[0] != "level=ERROR n=20" || lines[4] != "level=ERROR n=60" || lines[5] != "level=ERROR n=70" || lines[34] != "level=INFO n=99" {
+	if len(lines) != tailErrors+tailLines || lines[0] != "level=ERROR n=20" || lines[1] != "level=WARN n=30" || lines[4] != "level=ERROR n=60" || lines[5] != "level=WARN n=70" || lines[34] != "level=INFO n=99" {
 		t.Errorf("%d lines:\n%s", len(lines), p.Tail())
 	}
 }
