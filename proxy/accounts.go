@@ -117,14 +117,14 @@ func (s *session) settingsMemory() int { return s.settings.Bytes() + len(s.tx.ma
 func (s *session) updateMemoryCharges() {
 	s.memory.settingsCharge.Set(&s.memory.account, s.settingsMemory())
 	s.charge.portals.Set(&s.memory.account, s.portals.bytes)
-	s.chargeLockMemory()
+	s.srv.observers.turnEnd.notify(s)
 	s.charge.frame.Set(&s.memory.account, 0)
 	s.charge.deferredFrames.Set(&s.memory.account, 0)
 	s.charge.feature.Set(&s.memory.account, 0)
 }
 
 // chargeLockMemory charges the session's account for its advisory locks.
-func (s *session) chargeLockMemory() {
+func chargeLockMemory(s *session) {
 	if s.advisory != nil {
 		s.advisory.charge.Set(&s.memory.account, s.advisory.Count()*lockBytes)
 	}

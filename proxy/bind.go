@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
@@ -26,7 +27,7 @@ type pendingBind struct {
 	// whole is set if the whole Bind was read from the client, or if Sluice itself made the Bind. Then rest is complete.
 	whole bool
 	// cursor is the SQL cursor for which Sluice itself made the Bind. It is nil for a Bind of the client.
-	cursor *cursor
+	cursor *cursor.Cursor
 }
 
 // handleBind handles a client's Bind frame of total bytes. It changes only the names at the frame's head. Parameters
@@ -189,7 +190,7 @@ func (s *session) readWholeBind(b *pendingBind) error {
 // a DECLARE whose query Sluice would send as two, since a cursor has one portal.
 func (s *session) readSplitBind(b *pendingBind) error {
 	if b.cs.Template.Split != nil && (b.cs.Declares != nil || b.cursor != nil) {
-		return errCursorSplit
+		return cursor.ErrSplit
 	}
 	return s.readWholeBind(b)
 }
@@ -208,7 +209,7 @@ func (s *session) bindOnBackend(b *pendingBind) error {
 	if err != nil {
 		return err
 	}
-	bound := portal{plan: plan, open: true, split: cs.Template.Split, text: cs.Template.SQL, stmt: cs, bound: kept, cursor: b.cursor, declares: b.saveDeclare()}
+	bound := portal{plan: plan, open: true, split: cs.Template.Split, text: cs.Template.SQL, stmt: cs, bound: kept, cursor: b.cursor, work: b.saveDeclare()}
 	if err := s.recordPortal(b.portal, bound); err != nil {
 		return err
 	}

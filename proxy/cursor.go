@@ -1,15 +1,13 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/statement"
-	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -26,29 +24,6 @@ import (
 // One difference remains: PostgreSQL sends a FETCH's rows after the FETCH has succeeded, Sluice as the rows arrive.
 // So the client may get rows before an error.
 
-// cursor is an open cursor of SQL (DECLARE), and immutable. A change replaces the pointer in its portal, so that copies
-// of the portal still have the old state.
-type cursor struct {
-	noScroll bool
-	// hold is set for a cursor WITH HOLD, whose remaining rows Sluice stores before the COMMIT (storedreading.go).
-	hold    bool
-	cs      *statement.Client // the cursor's query
-	values  []byte            // the Bind's format codes and values of parameters
-	formats []byte            // the result formats, two bytes each; nil: text
-	// writesAtDeclare is the number of the transaction's writes before the DECLARE. The cursor does not see later writes.
-	writesAtDeclare uint64
-	wasFetched      bool   // a FETCH or MOVE has run
-	seq             uint64 // portal.seq of the first Bind, if the cursor was bound again
-}
-
-// cursorFetch is one FETCH or MOVE of at most limit rows (0: all). If into is not nil, Sluice stores the rows in into
-// and the client gets none. The replay log has the cursorFetch too, since a replay stores the rows again.
-type cursorFetch struct {
-	move  bool
-	limit uint32
-	into  *stored.Cursor
-}
-
 // cursorByFrames handles statements about cursors by frames for the server, if Statement.Refusal (an error) is nil.
 var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statement) bool { return st.Refusal == nil },
 	query: (*session).runCursorQuery, execute: (*session).executeCursor}
@@ -56,7 +31,7 @@ var cursorByFrames = &framedHandler{applies: func(_ *session, st *rewrite.Statem
 // closeAllByFrames handles CLOSE ALL by frames for the server while a portal or stored cursor is open. With none
 // open, localstatements.go answers CLOSE ALL. In a failed block the server refuses it.
 var closeAllByFrames = &framedHandler{applies: func(s *session, st *rewrite.Statement) bool {
-	return st.Refusal == nil && (len(s.portals.named) > 0 || len(s.stored.byName) > 0) && s.txStatus() != 'E'
+	return st.Refusal == nil && (len(s.portals.named) > 0 || !s.stored.IsEmpty()) && s.txStatus() != 'E'
 }, query: (*session).runCursorQuery, execute: (*session).executeCursor}
 
 // runCursorQuery runs a simple Query of one statement about cursors. If the result is nil, the turn is over.
@@ -97,7 +72,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	}
 	cs := s.newClientStatement(tmpl, 0)
 	if !s.inBlock() && !c.Hold {
-		return s.failDeclare(&cs, errDeclareOutside)
+		return s.failDeclare(&cs, cursor.ErrDeclareOutside)
 	}
 	return s.declareCursor(c, &cs, noParameters, true)
 }
@@ -124,12 +99,12 @@ var noParameters = []byte{0, 0, 0, 0}
 // server's error. Only Sluice has the names of stored cursors, and reports a duplicate last.
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client, values []byte, simple bool) error {
 	switch {
-	case s.stored.byName[c.Name] != nil:
+	case s.stored.Find(c.Name) != nil:
 		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
 	case c.Hold && c.Scroll && s.inBlock():
-		return errHoldScrolls
+		return cursor.ErrHoldScrolls
 	}
-	made := &cursor{noScroll: c.NoScroll, hold: c.Hold, cs: cs, values: values, writesAtDeclare: s.tx.changes}
+	made := &cursor.Cursor{NoScroll: c.NoScroll, Hold: c.Hold, Query: cs, Values: values, WritesAtDeclare: s.tx.changes}
 	if err := s.bindCursor(c.Name, made); err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
@@ -146,9 +121,8 @@ var frameDeclared = wire.AppendCommandComplete(nil, "DECLARE CURSOR")
 
 // bindCursor binds a cursor's portal, by bindOnBackend as for a Bind of the client. The client gets no BindComplete.
 // bindOnBackend also finds out whether the cursor's query may write.
-func (s *session) bindCursor(name string, c *cursor) error {
-	rest := binary.BigEndian.AppendUint16(slices.Clone(c.values), uint16(len(c.formats)/2))
-	return s.bindOnBackend(&pendingBind{cs: c.cs, portal: []byte(name), rest: append(rest, c.formats...), whole: true, cursor: c})
+func (s *session) bindCursor(name string, c *cursor.Cursor) error {
+	return s.bindOnBackend(&pendingBind{cs: c.Query, portal: []byte(name), rest: c.BindRest(), whole: true, cursor: c})
 }
 
 // cursorQueryTemplate returns the template of a cursor's query. It refuses a query that needs more than one portal.
@@ -157,15 +131,11 @@ func (s *session) cursorQueryTemplate(c *rewrite.CursorStatement, oids []byte) (
 	if err == nil {
 		err = planRefusal(tmpl.Plan)
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = cursor.QueryError(tmpl)
+	}
+	if err != nil {
 		return nil, err
-	case tmpl.Plan.Kind == rewrite.Unknown || tmpl.Plan.Pin == rewrite.PinUnparsed:
-		return nil, errCursorUnparsed
-	case tmpl.CurrentForm().Split != nil:
-		return nil, errCursorSplit
-	case tmpl.Plan.Sequence != "":
-		return nil, errCursorSequence
 	}
 	return tmpl, nil
 }
@@ -179,7 +149,7 @@ func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 	case !p.open:
 		return p, s.parts.ErrUnknownCursor(c.Name)
 	case p.cursor == nil:
-		return p, errNotDeclaredCursor(c.Name)
+		return p, cursor.ErrNotDeclared(c.Name)
 	case c.Elsewhere:
 		return p, s.failUnsupportedFetch(c, p)
 	}
@@ -196,16 +166,13 @@ func (s *session) failUnsupportedFetch(c *rewrite.CursorStatement, p portal) err
 	if s.t.rec.trackPortalRun(p); s.t.rec.logs && s.tx.moved == s.tx.log.TurnCount()+1 {
 		s.tx.moved++ // cut the log's turn before the refusal
 	}
-	if c.Backward && p.cursor.noScroll {
-		return errForwardOnly
-	}
-	return errFetchElsewhere
+	return p.cursor.BackwardError(c)
 }
 
 // runCursorCommand runs FETCH, MOVE or CLOSE of a cursor, with result formats. With describe set, the client also gets
 // the rows' description. A returned error goes to the client. After nil the frames were sent or skipped (t.skip).
 func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, describe bool) error {
-	if s.stored.byName[c.Name] != nil {
+	if s.stored.Find(c.Name) != nil {
 		return s.runStoredCursor(c, formats, describe)
 	}
 	p, err := s.findOpenCursor(c)
@@ -233,17 +200,13 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 		s.t.describeCursor(c.Name, p)
 	}
 	s.t.rec.trackPortalRun(p)
-	if !p.cursor.wasFetched {
-		ran := *p.cursor
-		ran.wasFetched = true
-		p.cursor = &ran
+	if !p.cursor.WasFetched {
+		p.cursor = p.cursor.Fetched()
 		s.portals.update([]byte(c.Name), p)
 	}
 	// Sluice sends FETCH and MOVE as an Execute of the cursor's portal, and counts the rows.
-	frame := wire.AppendHeader(nil, wire.Execute, len(c.Name)+5)
-	frame = append(append(frame, c.Name...), 0)
-	frame = binary.BigEndian.AppendUint32(frame, c.Rows)
-	p.run = &cursorFetch{move: c.Verb == rewrite.MoveCursor, limit: c.Rows}
+	frame := cursor.ExecuteFrame(c.Name, c.Rows)
+	p.run = &cursor.Fetch{Move: c.Verb == rewrite.MoveCursor, Limit: c.Rows}
 	s.logPlan(p.plan)
 	s.tx.ran.Record(p.plan)
 	o := s.t.pushStatementReply(wire.Execute, p.plan)
@@ -256,12 +219,12 @@ func (s *session) runCursorCommand(c *rewrite.CursorStatement, formats []byte, d
 
 // markFetchReply records that the pending reply o answers run, a FETCH or MOVE. For any other Execute, run is nil. If
 // the client does not get the rows, Sluice reads them one by one.
-func (t *turn) markFetchReply(o *pendingReply, run *cursorFetch) {
+func (t *turn) markFetchReply(o *pendingReply, run *cursor.Fetch) {
 	if run == nil {
 		return
 	}
 	o.reply = chainHandlers(o.reply, cursorReply{run: run})
-	t.output.inspectsFrames = t.output.inspectsFrames || run.move || run.into != nil
+	t.output.inspectsFrames = t.output.inspectsFrames || run.Move || run.Into != nil
 }
 
 // describeCursor makes the server describe a cursor's portal to the client. The session must have its backend.
@@ -273,22 +236,21 @@ func (t *turn) describeCursor(name string, p portal) {
 }
 
 // setCursorFormats changes the result formats of an open cursor, which was bound for text. It binds the portal
-// again. After a FETCH, or a later write of the transaction, it returns errCursorFormats. If t.skip is set, the
+// again. After a FETCH, or a later write of the transaction, it returns cursor.ErrFormats. If t.skip is set, the
 // client already has an error of the server.
 func (s *session) setCursorFormats(name string, formats []byte) error {
 	p := s.portals.named[name]
-	switch c := p.cursor; {
-	case slices.Equal(c.formats, formats):
+	if slices.Equal(p.cursor.Formats, formats) {
 		return nil
-	case c.wasFetched || c.writesAtDeclare != s.tx.changes:
-		return errCursorFormats
 	}
-	again := *p.cursor
-	again.formats, again.seq = formats, p.seq // keep its age for savepoints
+	again, err := p.cursor.WithFormats(formats, p.seq, s.tx.changes)
+	if err != nil {
+		return err
+	}
 	if err := s.closeCursor(name); err != nil {
 		return err
 	}
-	return s.bindCursor(name, &again)
+	return s.bindCursor(name, again)
 }
 
 // closeCursor closes a cursor's portal. The client gets no CloseComplete. A return to an earlier savepoint would have
@@ -314,12 +276,12 @@ func (s *session) closeAllCursors() error {
 			return errPortalsOpen
 		}
 	}
-	if len(s.stored.byName) > 0 && !s.t.owed.empty() { // an earlier frame of the group may fail
+	if !s.stored.IsEmpty() && !s.t.owed.empty() { // an earlier frame of the group may fail
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
 			return err
 		}
 	}
-	s.stored.dropAll()
+	s.stored.DropAll()
 	for _, name := range slices.Sorted(maps.Keys(s.portals.named)) {
 		if s.portals.named[name].local {
 			s.portals.drop(name)
@@ -332,7 +294,7 @@ func (s *session) closeAllCursors() error {
 
 // cursorReply handles the server's answer to a FETCH or MOVE, or to an Execute whose rows Sluice stores.
 type cursorReply struct {
-	run *cursorFetch
+	run *cursor.Fetch
 }
 
 // handleFrame handles a frame of the answer to FETCH or MOVE. It stores the rows of a stored cursor, drops the rows of
@@ -340,9 +302,9 @@ type cursorReply struct {
 func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	row := f.IsRow()
 	switch {
-	case c.run.into != nil && (row || f.Type == wire.RowDescription):
-		s.storeRow(c.run.into, f)
-	case c.run.move && row:
+	case c.run.Into != nil && (row || f.Type == wire.RowDescription):
+		s.storeRow(c.run.Into, f)
+	case c.run.Move && row:
 		s.t.server.rows++
 	case f.Means == answer.Completes:
 		return swallow, c.completeFetch(s, o, f.Type, f.Bytes)
@@ -356,23 +318,19 @@ func (c cursorReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 // sends more rows than the limit, that is an error, since the next FETCH would miss them.
 func (c cursorReply) completeFetch(s *session, o *pendingReply, typ byte, frame []byte) error {
 	run, rows := c.run, s.t.server.rows
-	if run.limit > 0 && rows > int(run.limit) || typ == wire.PortalSuspended && rows != int(run.limit) {
-		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", run.limit, "rows", rows)...)
+	if !run.FitsEnd(typ, rows) {
+		s.srv.log.Error("a portal was not suspended where it should be", append(s.logAttrs(), "limit", run.Limit, "rows", rows)...)
 		return s.unexpectedFrameError(typ)
 	}
 	if typ == wire.PortalSuspended {
 		s.srv.pool.suspends.Store(true)
 	}
 	s.recordCompletion(o, typ, frame)
-	if s.t.owed.pop(); run.into != nil {
+	if s.t.owed.pop(); run.Into != nil {
 		return nil
 	}
 	// The replay log compares the rewritten command tag. The answer to MOVE gives the client only the number of rows.
-	verb := "FETCH "
-	if run.move {
-		verb = "MOVE "
-	}
-	tag := wire.AppendCommandComplete(nil, verb+strconv.Itoa(rows))
+	tag := run.Tag(rows)
 	if s.t.rec.isRecording() && s.recordReply(wire.CommandComplete, tag) > 0 {
 		return nil
 	}

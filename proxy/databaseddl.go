@@ -82,7 +82,7 @@ func (d stoppableServer) Ask(sql string, row func(values []string)) error {
 	s, query := d.s, wire.AppendStrings(nil, wire.Query, sql)
 	pause := jobPauseFirst
 	for try := 1; ; try++ {
-		if err := s.extendLeasesForDDL(); err != nil {
+		if err := s.srv.observers.ownWork.notify(s); err != nil {
 			return err
 		}
 		var refusal []byte

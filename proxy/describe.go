@@ -69,16 +69,14 @@ func (s *session) handleDescribe(frame []byte) error {
 // describePortal describes a portal. A portal that Sluice has not recorded, such as an SQL cursor's, may exist on the
 // server, so Sluice asks the server.
 func (s *session) describePortal(name, frame []byte) error {
-	p := s.portals.find(name)
+	p := s.findPortal(name)
 	switch {
 	case p.local && p.plan.SingleStatement().Advisory != nil:
 		return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
 	case p.local:
 		return s.describeLocally(p.plan, p.formats)
-	case !p.open && s.stored.byName[string(name)] != nil:
-		return s.describeStoredCursor(string(name))
-	case p.declares != nil:
-		return s.queueReply(wire.FrameNoData)
+	case p.work != nil:
+		return p.work.describe(s, name)
 	case s.b == nil, len(name) == 0 && !p.open:
 		return errNoPortal(name)
 	}

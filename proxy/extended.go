@@ -208,14 +208,12 @@ func (s *session) handleExecute(frame []byte) error {
 	if err := m.CheckEnd(); err != nil {
 		return err
 	}
-	p := s.portals.find(name)
+	p := s.findPortal(name)
 	switch {
 	case p.local:
 		return s.executeLocalPortal(name, p, uint32(limit))
-	case p.declares != nil:
-		return s.executeDeclare(name, p)
-	case !p.open && s.stored.byName[string(name)] != nil:
-		return s.executeStoredCursor(string(name), frame)
+	case p.work != nil:
+		return p.work.execute(s, name, p, frame)
 	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
 		return errNoPortal(name)
 	case p.done:
@@ -233,8 +231,12 @@ func (s *session) handleExecute(frame []byte) error {
 	if err := s.prepareLocalAnswer(name, &p); err != nil {
 		return err
 	}
-	if done, err := s.storeBeforeCommit(p.plan); done || err != nil {
+	if done, err := s.srv.observers.notifyCommitting(s, p.plan); done || err != nil {
 		return err
+	}
+	if hasMaskedAnswer(p.plan) && p.plan.SingleStatement() != nil { // the server would run the portal of a SELECT again
+		p.done = true
+		s.portals.update(name, p)
 	}
 	return s.executeOnServer(p, frame)
 }

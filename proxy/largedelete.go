@@ -118,7 +118,7 @@ func (s *session) refusedHere(plan *rewrite.Plan) error {
 			continue
 		}
 		for _, p := range append(slices.Collect(maps.Values(s.portals.named)), s.portals.unnamed) {
-			if !p.open || p.local || p.declares != nil {
+			if !p.open || p.local || p.work != nil {
 				continue
 			}
 			if e := batch.InUse(s.srv.pool.planner, st, p.plan.SingleStatement(), p.text, s.isKnownTable); e != nil {
@@ -184,7 +184,7 @@ func (l *link) checkMayContinue() error {
 func (s *session) runOwnTransaction(msg []byte, row func([]byte)) error {
 	attempts := retry.Attempts{}
 	for {
-		if err := s.extendLeasesForDDL(); err != nil {
+		if err := s.srv.observers.ownWork.notify(s); err != nil {
 			return err
 		}
 		var refusal []byte

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -91,7 +92,7 @@ func (s *session) executeDonePortal(name []byte, st *rewrite.Statement) error {
 			return s.queueReply(wire.AppendCommandComplete(nil, tag))
 		}
 	}
-	return errPortalDone(name)
+	return cursor.ErrPortalDone(name)
 }
 
 // executeTxControl executes BEGIN, SET TRANSACTION, or the end of a failed block that no backend has. A portal that was

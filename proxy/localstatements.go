@@ -223,13 +223,6 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 	return [][]byte{result.TextRow("")}, nil
 }
 
-// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback undoes neither
-// that nor runDiscardSequences. A returned error means a bug in Sluice.
-func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.stored.dropAll()
-	return runTagOnly(s, st, several)
-}
-
 func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.recordLocalDiscard()
 	if s.sequences.MustGiveUpBackend() && s.state == inTransaction && s.b.status == 'I' {

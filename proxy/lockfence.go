@@ -32,9 +32,17 @@ import (
 // fencePortal is the portal of the queries that check advisory locks. Clients cannot use names with this prefix.
 const fencePortal = rewrite.RelayName + "fence"
 
-// hasLostLock reports whether another session has taken over one of the session's advisory locks, as a renewal or a
-// check before a write has found.
-func (s *session) hasLostLock() bool { return s.advisory != nil && s.advisory.IsLost() }
+// lockLosses are the errors of a session that has lost an advisory lock.
+var lockLosses = &lossErrors{statement: advisory.ErrLost, session: advisory.ErrGone}
+
+// lockLoss returns lockLosses if another session has taken over one of the session's advisory locks, as a renewal or a
+// check before a write has found. Otherwise it returns nil.
+func lockLoss(s *session) *lossErrors {
+	if s.advisory != nil && s.advisory.IsLost() {
+		return lockLosses
+	}
+	return nil
+}
 
 // checkLocksBefore checks the session's advisory locks before a query with the given plan is sent. After an error,
 // which goes to the client, Sluice must not run the query. Before DDL checkLocksBefore extends the locks' leases.
@@ -48,7 +56,7 @@ func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 	case refused != nil:
 		return refused
 	case extend:
-		return s.extendLeasesForDDL()
+		return extendLeasesForDDL(s)
 	}
 	return nil
 }
@@ -56,7 +64,7 @@ func checkLocksBefore(s *session, plan *rewrite.Plan) error {
 // extendLeasesForDDL extends the leases of the session's advisory locks for DDL that is sent next. It asks the server
 // only if the last extension is not recent. After an error, which goes to the client, Sluice must not send the
 // statement. While it waits, the session reads no answers of the turn's backend.
-func (s *session) extendLeasesForDDL() error {
+func extendLeasesForDDL(s *session) error {
 	if !s.heldLocks().HoldsAny() {
 		return nil
 	}
@@ -183,13 +191,21 @@ func (fenceCheckReply) replaceError(s *session, _ *pendingReply, payload []byte)
 	return &answer.ErrorHandling{Instead: ddltx.ReplaceConflict(advisory.ErrLost, s.committedStatements()).Append(nil), Final: true}
 }
 
-// locksAllowReplay reports whether a transaction of a session with advisory locks may be replayed. The session must
-// not have lost a lock. For a transaction with DDL Sluice extends the leases again, since pauses lie between
-// attempts. A replay of any other transaction repeats its lock checks.
-func (s *session) locksAllowReplay() bool {
-	l := s.heldLocks()
-	if l.HasDDL() {
-		return s.extendLeasesForDDL() == nil
+// extendLeasesAtSync extends the leases of the session's advisory locks before the Sync of a group with DDL.
+func extendLeasesAtSync(s *session) error {
+	if !s.heldLocks().HasDDL() {
+		return nil
 	}
-	return !l.HoldsAny() || !l.IsLost()
+	return extendLeasesForDDL(s)
+}
+
+// lockReplayReason returns retry.Pinned if the session has lost an advisory lock, and otherwise retry.Replayable. For a
+// transaction with DDL Sluice extends the leases again, since pauses lie between attempts. A replay of any other
+// transaction repeats its lock checks.
+func lockReplayReason(s *session) retry.RefusalReason {
+	l := s.heldLocks()
+	if l.HasDDL() && extendLeasesForDDL(s) != nil || !l.HasDDL() && l.HoldsAny() && l.IsLost() {
+		return retry.Pinned
+	}
+	return retry.Replayable
 }

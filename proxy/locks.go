@@ -106,7 +106,7 @@ func (s *session) takeAdvisoryLock(name string, waits bool) (ok bool, err error)
 	}
 	s.srv.metrics.CountAdvisoryLock(metrics.LockTaken)
 	s.advisory.AddTaken(h)
-	s.chargeLockMemory()
+	chargeLockMemory(s)
 	return true, nil
 }
 
@@ -190,7 +190,7 @@ func (s *session) releaseLockRows(over []advisory.LockHolder) {
 
 // releaseDeferredLocks releases the locks whose release waited for the end of the transaction. The session calls it
 // at the end of a turn, outside a block, before the client gets the turn's answer.
-func (s *session) releaseDeferredLocks() {
+func releaseDeferredLocks(s *session) {
 	s.srv.pool.locks.Release(s.heldLocks().EndTransaction(), locktable.ReleaseTimeout, false)
 }
 

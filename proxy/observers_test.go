@@ -16,6 +16,8 @@ func TestOrderOfObservers(t *testing.T) {
 		o := &observers[i]
 		for point, has := range map[string]bool{
 			"admitting": o.onAdmitting != nil, "admitted": o.onAdmitted != nil, "sending": o.onSending != nil, "dials": o.dials != nil, "attached": o.onAttached != nil, "detaching": o.onDetaching != nil, "ran": o.onRan != nil, "ended": o.onEnded != nil,
+			"committing": o.onCommitting != nil, "group ending": o.onGroupEnding != nil, "own work": o.onOwnWork != nil, "syncing": o.onSyncing != nil, "replaying": o.onReplaying != nil, "loss": o.loss != nil, "portal work": o.portalWork != nil,
+			"returned": o.onReturned != nil, "turn end": o.onTurnEnd != nil, "ran, writes": o.ranWrites && o.onRan != nil,
 			"settled": o.onSettled != nil, "discarded": o.onDiscarded != nil, "closed": o.onClosed != nil,
 		} {
 			if has {
@@ -24,13 +26,15 @@ func TestOrderOfObservers(t *testing.T) {
 		}
 	}
 	for point, want := range map[string]string{
-		"admitting": "advisory locks",
-		"admitted":  "sequences",
-		"sending":   "advisory locks",
-		"dials":     "sequences",
-		"attached":  "sequences",
-		"detaching": "advisory locks",
-		"ran":       "sequences, index jobs, unparsed texts, settings, options, statements, schema",
+		"admitting":   "advisory locks",
+		"admitted":    "sequences",
+		"sending":     "advisory locks",
+		"dials":       "sequences",
+		"attached":    "sequences",
+		"detaching":   "advisory locks",
+		"ran":         "sequences, index jobs, unparsed texts, settings, options, statements, schema",
+		"ran, writes": "sequences, index jobs", "committing": "stored cursors", "portal work": "stored cursors", "group ending": "stored cursors",
+		"own work": "advisory locks", "syncing": "advisory locks", "replaying": "advisory locks", "loss": "advisory locks", "returned": "advisory locks", "turn end": "advisory locks",
 		"ended":     "index jobs, parts, schema, stored cursors",
 		"settled":   "stored cursors, mapping",
 		"discarded": "advisory locks, sequences, statements, portals, stored cursors",

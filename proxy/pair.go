@@ -238,7 +238,7 @@ func (s *session) settleTurn(status byte) error {
 	s.waits.End()
 	if status == 'I' {
 		s.settleTransaction()
-		defer s.releaseDeferredLocks() // after the backend is returned, since it borrows another
+		defer s.srv.observers.returned.notify(s) // after the backend is returned, since a feature may borrow another
 	} else {
 		s.tx.at = t.server.outcome.SeenBlock()
 	}

@@ -109,7 +109,7 @@ func (r partRunner) Begin(optedOut bool, t *txtime.Time) (begun feature.NestedRe
 	begun, err = s.runSilentCommand("BEGIN", silent.ExpectBegin)
 	s.tx.optOutOfReplay(optedOut)
 	s.tx.earlierTime = t
-	s.tx.watched = s.tx.watched || len(s.stored.byName) > 0 // endStoredCursors
+	s.tx.watched = s.tx.watched || !s.stored.IsEmpty() // endStoredCursors
 	return begun, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/sluice-proxy/sluice/proxy/batch"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -27,15 +28,38 @@ type portal struct {
 	text  string              // of the statement
 	bound *batch.Params       // for running it in batches; nil: not possible
 	kept  *recorded.Answer    // the answer that Sluice stores for a replay; nil: none
-	// cursor is set if DECLARE opened the portal, and nil if Bind did. declares is set if the portal is bound to a DECLARE
-	// statement, which Execute will carry out (cursor.go).
-	cursor   *cursor
-	declares *boundDeclare
-	run      *cursorFetch    // of the copy that is about to run: the range of the FETCH or MOVE
-	formats  []byte          // of FETCH: the result formats
-	key      []int64         // of an advisory lock function that Sluice runs: its argument; nil: NULL
-	binary   bool            // the answer's format is binary
-	told     *setConfigReply // of the copy that is about to run: as in owed
+	// cursor is set if DECLARE opened the portal, and nil if Bind did (cursor.go). work is the feature that handles the
+	// portal's frames, or nil.
+	cursor  *cursor.Cursor
+	work    portalWork
+	run     *cursor.Fetch   // of the copy that is about to run: the range of the FETCH or MOVE
+	formats []byte          // of FETCH: the result formats
+	key     []int64         // of an advisory lock function that Sluice runs: its argument; nil: NULL
+	binary  bool            // the answer's format is binary
+	told    *setConfigReply // of the copy that is about to run: as in owed
+}
+
+// portalWork handles the frames for one portal in place of the server. Features implement portalWork. Errors of its
+// methods go to the client.
+type portalWork interface {
+	// describe answers a Describe of the portal.
+	describe(s *session, name []byte) error
+	// execute answers an Execute of the portal p. The last four bytes of frame are the row limit.
+	execute(s *session, name []byte, p portal, frame []byte) error
+	// close answers a Close of the portal. done is false if Sluice must close the portal like any other.
+	close(s *session, name []byte) (done bool, err error)
+	// bytes returns the approximate memory of the work in bytes.
+	bytes() int
+}
+
+// findPortal returns the client's portal with the name: the session's record, or a portal whose work a feature has
+// (observer.portalWork). The zero value means that Sluice knows none.
+func (s *session) findPortal(name []byte) portal {
+	p := s.portals.find(name)
+	if !p.open {
+		p.work = s.srv.observers.portalWork(s, name)
+	}
+	return p
 }
 
 // openPortals has the current transaction's portals that Sluice must know. A Bind may replace the unnamed portal at any
@@ -53,14 +77,14 @@ const longText = 8 << 10
 // memoryBytes returns the approximate memory in bytes of a portal with the given name.
 func (p *portal) memoryBytes(name string) int {
 	n := 2*statement.NameBytes + len(name) + len(p.formats)
-	if p.declares != nil {
-		n += len(p.declares.values)
+	if p.work != nil {
+		n += p.work.bytes()
 	}
 	if p.bound != nil {
 		n += len(p.bound.Values)
 	}
 	if p.cursor != nil {
-		n += len(p.cursor.values) + len(p.cursor.formats)
+		n += p.cursor.Bytes()
 	}
 	if len(p.text) > longText {
 		n += 2 * len(p.text)
@@ -116,15 +140,15 @@ func closePortals(s *session) { s.portals = openPortals{} }
 func (s *session) recordPortal(name []byte, p portal) error {
 	s.tx.binds++
 	p.seq = s.tx.binds
-	if p.cursor != nil && p.cursor.seq > 0 {
-		p.seq = p.cursor.seq
+	if p.cursor != nil && p.cursor.Seq > 0 {
+		p.seq = p.cursor.Seq
 	}
 	if len(name) == 0 {
 		s.portals.unnamed = p
 		return nil
 	}
 	switch old := s.portals.named[string(name)]; {
-	case s.stored.byName[string(name)] != nil:
+	case s.srv.observers.portalWork(s, name) != nil:
 		return errPortalExists(name)
 	case old.open && (old.local || p.local): // if neither is local, the server detects the conflict
 		return errPortalExists(name)
@@ -272,9 +296,11 @@ func (s *session) handleClose(frame []byte) error {
 		}
 		return nil
 	}
-	p := s.portals.find(name)
-	if !p.open && s.stored.byName[string(name)] != nil {
-		return s.closeStoredCursor(string(name))
+	p := s.findPortal(name)
+	if p.work != nil {
+		if done, err := p.work.close(s, name); done || err != nil {
+			return err
+		}
 	}
 	s.portals.remove(name)
 	if p.local || s.b == nil {

@@ -162,7 +162,7 @@ func (s *session) planQuery(q *simpleQuery) (done bool, err error) {
 	if sql, err = s.fixQueryTimeInParts(q, sql); err != nil {
 		return false, err
 	}
-	if done, err := s.storeBeforeCommit(q.plan); done || err != nil {
+	if done, err := s.srv.observers.notifyCommitting(s, q.plan); done || err != nil {
 		return done, err
 	}
 	if done, err := s.answerLocally(q.plan, sql); done || err != nil {

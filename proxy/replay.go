@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
@@ -240,8 +239,8 @@ func (s *session) runAttempts() error {
 		if !s.hasPinnedBackend() {
 			t.attempt.refusal = retry.Pinned
 		}
-		if t.attempt.refusal == retry.Replayable && !s.locksAllowReplay() {
-			t.attempt.refusal = retry.Pinned
+		if t.attempt.refusal == retry.Replayable {
+			t.attempt.refusal = s.srv.observers.replayReason(s)
 		}
 		if t.attempt.refusal == retry.Replayable {
 			if err := s.reacquireBackend(); err != nil {
@@ -286,13 +285,13 @@ func (s *session) refuseReplay() error {
 	}
 	diff, drew := s.t.replayDifference()
 	var told []byte
-	switch {
+	switch lost := s.srv.observers.loss(s); {
 	case t.attempt.refusal == retry.Cancelled:
 		told = s.encodeStopError(errCanceled)
 	case t.attempt.refusal == retry.TimedOut:
 		told = s.encodeStopError(errTimedOut)
-	case s.hasLostLock():
-		told = ddltx.ReplaceConflict(advisory.ErrLost, s.committedStatements()).Append(nil)
+	case lost != nil:
+		told = ddltx.ReplaceConflict(lost.statement, s.committedStatements()).Append(nil)
 	case drew && t.attempt.returnSavepoint != "":
 		told = errValuesRegenerated(t.attempt.returnSavepoint, diff).Append(nil)
 	case t.attempt.refusal == retry.Unchanged:

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
@@ -114,7 +115,7 @@ type logEntry struct {
 	stmt      *statement.Client      // D: the client's statement that the answer describes
 	answered  *localAnswers          // Q: the parts that Sluice answers, or nil
 	kept      *recorded.Answer       // Q, B: the recorded answer of the client, or nil
-	cursor    *cursorFetch           // E: reads a cursor, or nil
+	cursor    *cursor.Fetch          // E: reads a cursor, or nil
 	told      *setConfigReply        // E: replaces the server's answer, or nil
 	parsed    bool                   // D: a ParseComplete precedes its answer
 	silent    bool                   // B, E, C: of a cursor or fence, whose answer no client gets

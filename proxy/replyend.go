@@ -72,10 +72,9 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	}
 	switch {
 	case needsRunObservers(o.plan): // plain reads and writes, which are most statements, have no observer
-		s.srv.observers.notifyRan(s, o, st, tag)
+		s.srv.observers.ran.notify(s, o, st, tag)
 	case o.plan.Kind == rewrite.Write:
-		recordSequenceUse(s, o, st, tag)
-		recordIndexTxStatement(s, o, st, tag)
+		s.srv.observers.ranWrites.notify(s, o, st, tag)
 	}
 }
 

@@ -24,6 +24,7 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	}
 	switch typ {
 	case wire.Terminate:
+		s.sendLastCommit()
 		return errTerminated
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
 		return s.handleStrayCopyFrame(total)
@@ -58,6 +59,15 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 		}
 	}
 	return s.handleBufferedFrame(typ, total)
+}
+
+// sendLastCommit sends the server the frames of a client that leaves without a Sync, if one of them may commit. As in
+// PostgreSQL, that commit takes effect. Other frames are not sent: the end of the session rolls their transaction back.
+// An error is nobody's, since the client has left.
+func (s *session) sendLastCommit() {
+	if t := s.t; t.touched && !t.server.skip && s.b != nil && t.server.outcome.MayCommit() {
+		_ = s.flushAndRelay()
+	}
 }
 
 // handleBufferedFrame handles a frame that Sluice reads into memory as a whole.
@@ -118,7 +128,7 @@ func (s *session) finishEarlierFrames(typ byte) error {
 		}
 	}
 	if closes && !t.server.skip {
-		if err := s.storeBeforeGroupEnd(); err != nil || t.server.skip {
+		if err := s.srv.observers.groupEnding.notify(s); err != nil || t.server.skip {
 			return err
 		}
 		return s.flushToClient() // what fails from now on is the frame at hand
@@ -182,7 +192,7 @@ func (s *session) handleSync(total int) error {
 	}
 	t.request.ended = true
 	if !t.server.skip && t.touched {
-		if err := s.storeBeforeGroupEnd(); err != nil {
+		if err := s.srv.observers.groupEnding.notify(s); err != nil {
 			return err
 		}
 	}
@@ -207,10 +217,8 @@ func (s *session) handleSync(total int) error {
 	if !t.touched {
 		return s.endTurnLocally()
 	}
-	if s.heldLocks().HasDDL() {
-		if err := s.extendLeasesForDDL(); err != nil {
-			return err
-		}
+	if err := s.srv.observers.syncing.notify(s); err != nil {
+		return err
 	}
 	// The outcome must record the Sync first, since the log entry says whether this Sync may commit.
 	t.owed.push(wire.Sync)
@@ -401,7 +409,7 @@ func (s *session) endTurnLocally() error {
 		s.endTransaction(false)
 		closePortals(s)
 		s.settings.EndLocalChanges(s.t.server.errorTold)
-		s.releaseDeferredLocks()
+		s.srv.observers.returned.notify(s)
 	}
 	if !s.dedicated {
 		if err := s.reportParameters(); err != nil {

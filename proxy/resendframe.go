@@ -105,7 +105,7 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 		o.addSetConfigReply(n.plan)
 		o.clientStmt, o.swallow = stmt, n.silent
 		if s.t.markFetchReply(o, n.cursor); n.cursor != nil {
-			n.cursor.into.Restart()
+			n.cursor.Into.Restart()
 		}
 		s.t.resendUnchanged(f)
 		return

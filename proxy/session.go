@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-proxy/sluice/proxy/advisory"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
@@ -63,7 +63,7 @@ type session struct {
 	// txParsing has the hashes of the settings for parsing while a transaction has changed them. Else it is zero.
 	txParsing serversettings.TxParsing
 	memory    memoryAccounts // accounts.go
-	stored    storedCursors
+	stored    cursor.Stored
 	sequences sequence.ClientRecord // sequences.go
 	schema    schemaChange
 	mapped    mapping.View // resolvenames.go
@@ -194,8 +194,8 @@ func (s *session) serve() error {
 		if err := s.awaitClient(); err != nil {
 			return err
 		}
-		if s.hasLostLock() {
-			return advisory.ErrGone
+		if lost := s.srv.observers.loss(s); lost != nil {
+			return lost.session
 		}
 		s.t = s.newTurn()
 		s.waits.UseClock(&s.t.clock)
@@ -218,8 +218,8 @@ func (s *session) serve() error {
 		if s.pin.IsLost() {
 			return s.pinLostError()
 		}
-		if s.hasLostLock() {
-			return advisory.ErrGone
+		if lost := s.srv.observers.loss(s); lost != nil {
+			return lost.session
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (s *session) rollBackAndRelease() {
 	}
 	// A cancel request that is on its way may hit this ROLLBACK, but must not hit the next client's statement.
 	s.finishCancel()
-	s.releaseDeferredLocks() // the block's DDL is undone
+	s.srv.observers.returned.notify(s) // the block's DDL is undone
 	if s.b != nil && s.keepsBackend() {
 		s.dropBackend(reservoir.Pinned)
 	} else if s.b != nil {
@@ -111,11 +111,17 @@ func (s *session) rollBackAndRelease() {
 	}
 }
 
+// hasClosed reports whether err, of a read from the client, means that the client has closed its connection. Over TLS
+// without close_notify, the error is io.ErrUnexpectedEOF.
+func hasClosed(err error) bool {
+	_, lost := errors.AsType[*lostError](err) // the backend's connection
+	return !lost && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+}
+
 // isOrderlyEnd reports whether the client ended the session in an orderly way: by Terminate, or by closing its
 // connection between two transactions.
 func (l *link) isOrderlyEnd(cause error) bool {
-	closed := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) // the latter: TLS without close_notify
-	return cause == errTerminated || closed && l.state == idle && l.client.Buffered() == 0
+	return cause == errTerminated || hasClosed(cause) && l.state == idle && l.client.Buffered() == 0
 }
 
 // logStart logs the start of a session, and logEnd its end, as the option log.sessions says. They build values only

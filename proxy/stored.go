@@ -2,10 +2,9 @@ package proxy
 
 import (
 	"encoding/binary"
-	"fmt"
-	"strconv"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -20,37 +19,20 @@ import (
 // a cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE,
 // DISCARD ALL and the end of the session remove it.
 
-// storedCursors holds a session's cursors WITH HOLD, whose rows Sluice stores, by name.
-type storedCursors struct {
-	byName map[string]*stored.Cursor
-}
-
-// drop removes the stored cursor with the name, if there is one.
-func (c *storedCursors) drop(name string) {
-	if x := c.byName[name]; x != nil {
-		x.Drop()
-		delete(c.byName, name)
-	}
-}
-
-// dropAll removes all stored cursors, and frees their share of the limits.
-func (c *storedCursors) dropAll() {
-	for name := range c.byName {
-		c.drop(name)
-	}
-}
-
 // dropStoredCursors removes a session's stored cursors: at CLOSE ALL, DISCARD ALL and the end of the session.
-func dropStoredCursors(s *session) { s.stored.dropAll() }
+func dropStoredCursors(s *session) { s.stored.DropAll() }
+
+// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback does not undo
+// that. A returned error means a bug in Sluice.
+func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	s.stored.DropAll()
+	return runTagOnly(s, st, several)
+}
 
 // endStoredCursors retains the stored cursors that a transaction declared if the transaction has committed, and
 // removes them otherwise. It runs at the COMMIT's tag, so that a later failure before the Sync does not remove them.
 func endStoredCursors(s *session, committed bool) {
-	for name, x := range s.stored.byName {
-		if !x.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock) {
-			s.stored.drop(name)
-		}
-	}
+	s.stored.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock)
 }
 
 // runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; formats are the
@@ -62,46 +44,15 @@ func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, de
 		return err
 	}
 	if c.Verb == rewrite.CloseCursor {
-		s.stored.drop(c.Name)
+		s.stored.Drop(c.Name)
 		return s.sendStoredFrames(wire.AppendCommandComplete(nil, "CLOSE CURSOR"))
 	}
 	s.srv.metrics.CountLocalAnswer(metrics.LocalStatement)
-	move := c.Verb == rewrite.MoveCursor
-	switch {
-	case x.Failed:
-		return errPortalDone([]byte(c.Name))
-	case x.MissesRows && c.Elsewhere && !c.Backward:
-		return errFetchElsewhere // the rows in front are on the server
-	case !move && !x.CanReturn(formats):
-		return storedFormatsError(x)
+	frames, err := cursor.Read(x, c, formats, describe)
+	if err != nil {
+		return err
 	}
-	stood := x.Rows
-	f, ok := x.Fetch(c.Direction, c.Count, move)
-	if !ok {
-		x.Failed = true
-		return errForwardOnly
-	}
-	if move {
-		return s.sendStoredFrames(wire.AppendCommandComplete(nil, "MOVE "+strconv.Itoa(f.Len())))
-	}
-	var frames [][]byte
-	if describe {
-		frames = append(frames, x.RowDescription(formats))
-	}
-	rows, ok := x.FormatPassed(f, formats)
-	if !ok {
-		x.Rows = stood
-		return errStoredFormats
-	}
-	return s.sendStoredFrames(append(frames, rows, wire.AppendCommandComplete(nil, "FETCH "+strconv.Itoa(f.Len())))...)
-}
-
-// storedFormatsError returns the error of a FETCH that asks for text or binary formats which the stored cursor lacks.
-func storedFormatsError(x *stored.Cursor) error {
-	if x.ArrivedFormats != nil {
-		return errCursorFormats
-	}
-	return errStoredFormats
+	return s.sendStoredFrames(frames...)
 }
 
 // findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If both results are
@@ -116,12 +67,12 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 			return nil, err
 		}
 	}
-	x := s.stored.byName[name]
+	x := s.stored.Find(name)
 	switch {
 	case x == nil:
 		return nil, s.parts.ErrUnknownCursor(name)
 	case x.ExceedsQuota():
-		return nil, errStoredFull(s.srv.cfg)
+		return nil, s.errStoredFull()
 	case x.Pending && !x.Fixed:
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
@@ -137,80 +88,58 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 	return s.flushToClient()
 }
 
-// In the extended protocol, cursorextended.go handles statements about all cursors. For stored cursors it calls this
-// file for formats and descriptions.
+// storedPortal handles the protocol's Describe, Execute and Close on the name of a stored cursor, since a cursor is a
+// portal in PostgreSQL. Clients such as psycopg send them.
 
-// checkFormats returns the server's error for a Bind whose number of result formats does not fit the stored cursor's
-// columns. Otherwise it returns nil.
-func (c *storedCursors) checkFormats(name string, formats int) error {
-	x := c.byName[name]
-	if x == nil || formats <= 1 {
+type storedPortal struct{}
+
+// storedPortalOf returns a storedPortal if the session has a stored cursor with the name, and nil otherwise.
+func storedPortalOf(s *session, name []byte) portalWork {
+	if s.stored.Find(string(name)) == nil {
 		return nil
 	}
-	if n := len(x.Columns()); formats != n {
-		return &wire.Error{Code: "08P01", Message: fmt.Sprintf("bind message has %d result formats but query has %d columns", formats, n)}
-	}
-	return nil
+	return storedPortal{}
 }
 
-// These functions serve clients such as psycopg that use the protocol's Describe, Execute and Close on a cursor's name,
-// since a cursor is a portal in PostgreSQL.
+// bytes returns 0, since the stored cursor is charged by itself.
+func (storedPortal) bytes() int { return 0 }
 
-// closeStoredCursor answers a Close of a stored cursor's portal, even in a failed block.
-func (s *session) closeStoredCursor(name string) error {
+// close answers a Close of a stored cursor's portal, even in a failed block.
+func (storedPortal) close(s *session, name []byte) (done bool, err error) {
 	if !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {
-			return err
+			return true, err
 		}
 	}
-	s.stored.drop(name)
-	return s.sendStoredFrames(wire.FrameCloseComplete)
+	s.stored.Drop(string(name))
+	return true, s.sendStoredFrames(wire.FrameCloseComplete)
 }
 
-// describeStoredCursor answers a Describe of a stored cursor's portal.
-func (s *session) describeStoredCursor(name string) error {
-	x, err := s.findStoredCursor(name)
+// describe answers a Describe of a stored cursor's portal.
+func (storedPortal) describe(s *session, name []byte) error {
+	x, err := s.findStoredCursor(string(name))
 	if x == nil || err != nil {
 		return err
 	}
 	return s.queueReply(x.RowDescription(nil))
 }
 
-// executeStoredCursor answers an Execute of a stored cursor's portal. The last four bytes of frame are the row limit.
-// As in PostgreSQL, the command tag counts the rows of this Execute.
-func (s *session) executeStoredCursor(name string, frame []byte) error {
-	x, err := s.findStoredCursor(name)
-	switch {
-	case x == nil || err != nil:
+// execute answers an Execute of a stored cursor's portal. The last four bytes of frame are the row limit. As in
+// PostgreSQL, the command tag counts the rows of this Execute.
+func (storedPortal) execute(s *session, name []byte, _ portal, frame []byte) error {
+	x, err := s.findStoredCursor(string(name))
+	if x == nil || err != nil {
 		return err
-	case x.Failed:
-		return errPortalDone([]byte(name))
 	}
-	count := int64(int32(binary.BigEndian.Uint32(frame[len(frame)-4:])))
-	if count <= 0 {
-		count = rewrite.CursorAll
-	}
-	if !x.CanReturn(nil) {
-		return errCursorFormats
+	frames, err := cursor.ReadPortal(x, name, int32(binary.BigEndian.Uint32(frame[len(frame)-4:])))
+	if err != nil {
+		return err
 	}
 	s.t.request.ranLocal = true
-	f, end := x.MoveForward(count), wire.FramePortalSuspended
-	if x.AtEnd() {
-		end = wire.AppendCommandComplete(nil, "SELECT "+strconv.Itoa(f.Len()))
-	}
-	rows, _ := x.FormatPassed(f, nil)
-	return s.sendStoredFrames(rows, end)
+	return s.sendStoredFrames(frames...)
 }
 
-// errStoredFormats refuses a stored cursor's rows in binary format. The cursor has not moved: the client may ask for
-// text.
-var errStoredFormats = &wire.Error{Code: retry.StateUnsupported, Message: "rows of this cursor cannot be had in the binary format",
-	Detail: "The rows of a cursor WITH HOLD are kept as text. Of numbers, booleans, texts, dates, times, bytea, uuid, json and jsonb there is a binary form, unless extra_float_digits was set below 1, or DateStyle was not ISO, or IntervalStyle not postgres.",
-	Hint:   "Ask for the text format, or cast the column."}
-
-// errStoredFull is the error of a cursor WITH HOLD whose rows exceed the limit.
-func errStoredFull(cfg Config) *wire.Error {
-	return &wire.Error{Code: "54000", Message: "the rows of this cursor WITH HOLD are more than may be kept",
-		Detail: fmt.Sprintf("The cursors WITH HOLD of a session may have %d bytes, those of all sessions %d.", cfg.StoredBytes, cfg.StoredTotalBytes),
-		Hint:   "Read it without WITH HOLD inside a transaction, page by key, or raise cursor.stored_bytes and cursor.stored_total_bytes."}
+// errStoredFull returns the error of a cursor WITH HOLD whose rows exceed the limits.
+func (s *session) errStoredFull() *wire.Error {
+	return cursor.ErrStoredFull(s.srv.cfg.StoredBytes, s.srv.cfg.StoredTotalBytes)
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"encoding/binary"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/account"
 	"github.com/sluice-proxy/sluice/proxy/answer"
+	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -63,7 +63,7 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	}
 	if x.ExceedsQuota() {
 		x.Drop()
-		return errStoredFull(s.srv.cfg)
+		return s.errStoredFull()
 	}
 	x.ExactFloats = s.writesExactFloats()
 	s.registerStoredCursor(c.Name, x)
@@ -72,10 +72,8 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 
 // registerStoredCursor registers a cursor WITH HOLD, whose rows are stored, under its name, in place of the portal.
 func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
-	if s.stored.byName == nil {
-		s.stored.byName = map[string]*stored.Cursor{}
-	}
-	s.stored.byName[name], s.tx.watched = x, true
+	s.stored.Put(name, x)
+	s.tx.watched = true
 }
 
 // requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. The
@@ -83,7 +81,7 @@ func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 // answers a replay does not compare.
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals.named[name]
-	run := &cursorFetch{into: x}
+	run := &cursor.Fetch{Into: x}
 	frame := wire.AppendDescribeOrClose(nil, wire.Describe, 'P', name)
 	s.t.rec.logFrame(wire.Describe, logEntry{plan: p.plan, silent: true, cursor: run}, frame[wire.HeaderLen:])
 	o := s.t.pushStatementReply(wire.Describe, p.plan)
@@ -91,9 +89,7 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	s.t.markFetchReply(o, run)
 	s.t.addToBatch(frame)
 
-	frame = wire.AppendHeader(nil, wire.Execute, len(name)+5)
-	frame = append(append(frame, name...), 0)
-	frame = binary.BigEndian.AppendUint32(frame, 0)
+	frame = cursor.ExecuteFrame(name, 0)
 	p.run = run
 	s.logPlan(p.plan)
 	o = s.t.pushStatementReply(wire.Execute, p.plan)
@@ -112,7 +108,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	// After the limit, Sluice ends the turn and drops the backend. It does not if the session has state there, or if
 	// the statement may have committed. Before a COMMIT it needs the backend for the ROLLBACK.
 	if x.ExceedsQuota() && !s.t.server.committing && s.t.rec.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
-		s.t.output.stop = errStoredFull(s.srv.cfg)
+		s.t.output.stop = s.errStoredFull()
 	}
 	if f.Type == wire.RowDescription {
 		s.t.owed.pop()
@@ -123,7 +119,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 // rows are not in memory yet. A transaction's end closes its portals.
 func (o *openPortals) hasUnstoredHoldCursor() bool {
 	for _, p := range o.named {
-		if p.cursor != nil && p.cursor.hold {
+		if p.cursor != nil && p.cursor.Hold {
 			return true
 		}
 	}
@@ -133,7 +129,7 @@ func (o *openPortals) hasUnstoredHoldCursor() bool {
 // storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
 // statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that the
 // caller must not send the COMMIT: storing failed, or the turn skips frames. The client gets errors.
-func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
+func storeBeforeCommit(s *session, plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals.named) == 0 || s.txStatus() == 'E' || !s.portals.hasUnstoredHoldCursor() {
 		return false, nil
 	}
@@ -142,7 +138,7 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 	case !commits:
 		return false, nil
 	case plan.SingleStatement() == nil:
-		return false, errHoldInString
+		return false, cursor.ErrHoldInScript
 	}
 	t := s.t
 	if !t.owed.empty() { // an earlier frame of the group may fail
@@ -164,13 +160,13 @@ func (s *session) storeBeforeCommit(plan *rewrite.Plan) (done bool, err error) {
 
 // storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or
 // FunctionCall that ends the group. If it fails, the client has or gets an error, and the Sync rolls back.
-func (s *session) storeBeforeGroupEnd() error {
+func storeBeforeGroupEnd(s *session) error {
 	if len(s.portals.named) == 0 || s.inBlock() || !s.portals.hasUnstoredHoldCursor() {
 		return nil
 	}
 	full, err := s.storeHoldCursors()
 	if err == nil && full {
-		err = errStoredFull(s.srv.cfg)
+		err = s.errStoredFull()
 	}
 	return err
 }
@@ -186,9 +182,9 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 	held := map[string]*stored.Cursor{}
 	names := slices.SortedFunc(maps.Keys(s.portals.named), func(a, b string) int { return cmp.Compare(s.portals.named[a].seq, s.portals.named[b].seq) })
 	for _, name := range names {
-		if c := s.portals.named[name].cursor; c != nil && c.hold {
-			held[name] = stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.wasFetched || c.noScroll)
-			held[name].MissesRows, held[name].ArrivedFormats = c.wasFetched, c.formats
+		if c := s.portals.named[name].cursor; c != nil && c.Hold {
+			held[name] = stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.WasFetched || c.NoScroll)
+			held[name].MissesRows, held[name].ArrivedFormats = c.WasFetched, c.Formats
 			s.requestCursorRows(name, held[name])
 		}
 	}
@@ -262,7 +258,7 @@ func (s *session) rollBackFailedCommit(full bool) error {
 	}
 	t.server.errorTold = true
 	if full {
-		s.sendErrorNow(errStoredFull(s.srv.cfg))
+		s.sendErrorNow(s.errStoredFull())
 	}
 	if !t.request.ended {
 		t.server.skip = true

@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":                {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/notice", "proxy/opening", "proxy/options", "proxy/outcome", "proxy/pin", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/request", "proxy/result", "proxy/sequence", "proxy/serverfacts", "proxy/serversettings", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stopping", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
+	"proxy":                {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/cursor", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/notice", "proxy/opening", "proxy/options", "proxy/outcome", "proxy/pin", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/request", "proxy/result", "proxy/sequence", "proxy/serverfacts", "proxy/serversettings", "proxy/settings", "proxy/silent", "proxy/startup", "proxy/statement", "proxy/stopping", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/access":         {"proxy/block", "proxy/settings", "proxy/wire", "retry", "rewrite"},
 	"proxy/admission":      {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":       {"proxy/wire", "retry", "rewrite"},
@@ -45,6 +45,7 @@ var layers = map[string][]string{
 	"proxy/ddltx":          {"proxy/access", "proxy/block", "proxy/feature", "proxy/listing", "proxy/options", "proxy/silent", "proxy/txtime", "proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/statement":      {"proxy/account", "proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse", "rewrite/values"},
 	"proxy/stopping":       {},
+	"proxy/cursor":         {"proxy/statement", "proxy/stored", "proxy/wire", "retry", "rewrite"},
 	"proxy/stored":         {"proxy/wire", "rewrite"},
 	"proxy/feature":        {"proxy/silent", "proxy/wire", "rewrite", "rewrite/schema"},
 	"proxy/interrupt":      {"proxy/wire", "reservoir"},
