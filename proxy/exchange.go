@@ -106,6 +106,9 @@ func (s *session) handleTurnError(err error) error {
 func (s *session) handleNextFrame() error {
 	typ, total, err := s.nextFrame()
 	if err != nil {
+		if hasClosed(err) {
+			s.sendLastCommit()
+		}
 		return err
 	}
 	if err := s.flushIfFull(); err != nil || s.t.settled {

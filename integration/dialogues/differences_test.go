@@ -174,7 +174,7 @@ var setsInside = regexp.MustCompile(`\bg_[abc]\('(extra_float_digits|enable_seqs
 // setInsideRow begins the row of setInside.
 const setInsideRow = "Setting that a function's body sets for the session"
 
-var changesSettings = regexp.MustCompile(`\b(SET|RESET|DISCARD ALL|[gl]_[abc])\b`)
+var changesSettings = regexp.MustCompile(`\b(SET|RESET|DISCARD ALL|[gl]_[abc]|(?i:set_config))\b`)
 
 // refusal tells whether an answer is a refusal that docs/compatibility.md has.
 func (w *world) refusal(lines ...string) bool {
