@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/access"
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -86,7 +87,7 @@ func (p *pairing) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 	if p.failedBegin == nil {
 		return errAborted
 	}
-	return errNoSavepoint(st.Tx.Name)
+	return block.ErrNoSavepoint(st.Tx.Name)
 }
 
 // endFailedBlock answers COMMIT, ROLLBACK or PREPARE TRANSACTION of a block that failed in Sluice, not at the server.

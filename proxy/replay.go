@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
@@ -293,7 +294,7 @@ func (s *session) refuseReplay() error {
 	case lost != nil:
 		told = ddltx.ReplaceConflict(lost.statement, s.committedStatements()).Append(nil)
 	case drew && t.attempt.returnSavepoint != "":
-		told = errValuesRegenerated(t.attempt.returnSavepoint, diff).Append(nil)
+		told = block.ErrValuesRegenerated(t.attempt.returnSavepoint, diff).Append(nil)
 	case t.attempt.refusal == retry.Unchanged:
 		told = t.attempt.originalError
 	default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -71,7 +72,7 @@ func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
 		if !isSavepoint(plan.Statements[i]) {
-			return errSavepointMixed
+			return block.ErrSavepointMixed
 		}
 	}
 	for i := range plan.Statements {
@@ -121,7 +122,7 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	case rewrite.ReleaseSavepoint:
 		i := l.FindSavepoint(name)
 		if i < 0 {
-			return errNoSavepoint(name)
+			return block.ErrNoSavepoint(name)
 		}
 		l.ReleaseSavepoint(i)
 		s.tx.marks = s.tx.marks[:i]
@@ -176,15 +177,15 @@ func (s *session) rollBackToSavepoint(name string) error {
 	i := l.FindSavepoint(name)
 	switch {
 	case i < 0: // or the log is gone with a lost backend
-		return errNoSavepoint(name)
+		return block.ErrNoSavepoint(name)
 	case !l.CanRollbackTo():
-		return errCannotReturn(name, l.RefusalReason().Detail(retry.ReplayDifference{}))
+		return block.ErrCannotReturn(name, l.RefusalReason().Detail(retry.ReplayDifference{}))
 	case s.pin.IsPinned():
-		return errCannotReturn(name, retry.Pinned.Detail(retry.ReplayDifference{}))
+		return block.ErrCannotReturn(name, retry.Pinned.Detail(retry.ReplayDifference{}))
 	case s.tx.moved > 0 && l.RollbackDropsTurn(i, s.tx.moved-1):
-		return errCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")
+		return block.ErrCannotReturn(name, "A cursor or portal that was open at the savepoint was run since.")
 	case s.srv.pool.replays.cfg.Savepoints == retry.Strict && !s.saveDiscardedPart(i):
-		return errCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
+		return block.ErrCannotReturn(name, retry.LogFull.Detail(retry.ReplayDifference{}))
 	}
 	m := &s.tx.marks[i]
 	// staged.Changes are the settings that Sluice sent to the server. It never sends settings that it enforces itself.
@@ -278,7 +279,7 @@ func (s *session) replayToSavepoint(name string) error {
 	}
 	t.attempt.pause, t.attempt.forRollbackTo = 0, true
 	s.tx.attempts.StartRequest(time.Now())
-	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = ddltx.ReplaceConflict(errRollbackToDiffers(name), s.committedStatements()).Append(nil), 'E', name
+	t.attempt.originalError, t.attempt.statusAfter, t.attempt.returnSavepoint = ddltx.ReplaceConflict(block.ErrRollbackToDiffers(name), s.committedStatements()).Append(nil), 'E', name
 	if err := s.runAttempts(); err != nil || t.isAbandoned() {
 		return err
 	}
@@ -360,34 +361,6 @@ func (r *recorder) trackPortalRun(p portal) {
 	}
 }
 
-// errSavepointMixed refuses a multi-statement query that mixes savepoint commands with other statements.
-var errSavepointMixed = &wire.Error{Code: retry.StateUnsupported,
-	Message: "savepoint commands must not share a string with other statements",
-	Detail:  "Nothing of the string was run.", Hint: "Send them one by one."}
-
-// errNoSavepoint is PostgreSQL's error for an unknown savepoint.
-func errNoSavepoint(name string) *wire.Error {
-	return &wire.Error{Code: "3B001", Message: fmt.Sprintf("savepoint \"%s\" does not exist", name)}
-}
-
-// errCannotReturn refuses a ROLLBACK TO because the transaction cannot be replayed any more.
-func errCannotReturn(name, detail string) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
-		Detail: detail, Hint: "Roll the whole transaction back."}
-}
-
-// errRollbackToDiffers is the error for a ROLLBACK TO SAVEPOINT whose replay was refused.
-func errRollbackToDiffers(name string) *wire.Error {
-	return &wire.Error{Code: retry.StateConflict, Message: fmt.Sprintf("could not return to savepoint \"%s\" due to concurrent update", name)}
-}
-
-// errValuesRegenerated is the error for a ROLLBACK TO whose replay cannot generate the same values again.
-func errValuesRegenerated(name string, diff retry.ReplayDifference) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: fmt.Sprintf("cannot return to savepoint \"%s\"", name),
-		Detail: "The client has the result of " + diff.DescribeStatement() + ", which may hold what the server generates anew each time: a number of a sequence, a time, a random value.",
-		Hint:   "Roll the whole transaction back. Make such values in the application, or do not have them returned."}
-}
-
 // emptySavepoints returns, in order, the latest savepoints of a block's uncommitted part after which no statement
 // ran. A statement that Sluice answers, such as SET or DECLARE, counts too.
 func (s *session) emptySavepoints() []string {
@@ -414,7 +387,7 @@ func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (do
 	case !ended:
 		return false, nil
 	case refusal != "":
-		return true, errCannotReturn(name, refusal)
+		return true, block.ErrCannotReturn(name, refusal)
 	}
 	if s.tx.log.SavepointCount() > 0 { // these are later savepoints
 		s.tx.log.ReleaseSavepoint(0)

@@ -72,7 +72,7 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	case x == nil:
 		return nil, s.parts.ErrUnknownCursor(name)
 	case x.ExceedsQuota():
-		return nil, s.errStoredFull()
+		return nil, errStoredFull(&s.srv.cfg)
 	case x.Pending && !x.Fixed:
 		s.tx.log.RefuseReplay(retry.Pinned)
 	}
@@ -140,6 +140,6 @@ func (storedPortal) execute(s *session, name []byte, _ portal, frame []byte) err
 }
 
 // errStoredFull returns the error of a cursor WITH HOLD whose rows exceed the limits.
-func (s *session) errStoredFull() *wire.Error {
-	return cursor.ErrStoredFull(s.srv.cfg.StoredBytes, s.srv.cfg.StoredTotalBytes)
+func errStoredFull(cfg *Config) *wire.Error {
+	return cursor.ErrStoredFull(cfg.StoredBytes, cfg.StoredTotalBytes)
 }

@@ -63,7 +63,7 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	}
 	if x.ExceedsQuota() {
 		x.Drop()
-		return s.errStoredFull()
+		return errStoredFull(&s.srv.cfg)
 	}
 	x.ExactFloats = s.writesExactFloats()
 	s.registerStoredCursor(c.Name, x)
@@ -108,7 +108,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	// After the limit, Sluice ends the turn and drops the backend. It does not if the session has state there, or if
 	// the statement may have committed. Before a COMMIT it needs the backend for the ROLLBACK.
 	if x.ExceedsQuota() && !s.t.server.committing && s.t.rec.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
-		s.t.output.stop = s.errStoredFull()
+		s.t.output.stop = errStoredFull(&s.srv.cfg)
 	}
 	if f.Type == wire.RowDescription {
 		s.t.owed.pop()
@@ -166,7 +166,7 @@ func storeBeforeGroupEnd(s *session) error {
 	}
 	full, err := s.storeHoldCursors()
 	if err == nil && full {
-		err = s.errStoredFull()
+		err = errStoredFull(&s.srv.cfg)
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func (s *session) rollBackFailedCommit(full bool) error {
 	}
 	t.server.errorTold = true
 	if full {
-		s.sendErrorNow(s.errStoredFull())
+		s.sendErrorNow(errStoredFull(&s.srv.cfg))
 	}
 	if !t.request.ended {
 		t.server.skip = true

@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"proxy/admission":      {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":       {"proxy/wire", "retry", "rewrite"},
 	"proxy/batch":          {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
-	"proxy/block":          {"rewrite"},
+	"proxy/block":          {"proxy/wire", "retry", "rewrite"},
 	"proxy/catalog":        {"rewrite/schema"},
 	"proxy/opening":        {"proxy/options", "proxy/pin", "proxy/serversettings", "proxy/settings", "proxy/startup", "proxy/wire", "retry", "rewrite", "rewrite/parse", "metrics"},
 	"proxy/serverfacts":    {"proxy/interrupt", "proxy/question", "proxy/request", "proxy/silent", "proxy/wire", "retry", "rewrite"},

@@ -36,7 +36,7 @@ func (c *Cursor) BindRest() []byte {
 }
 
 // WithFormats returns the cursor for other result formats, to be bound again. seq is the number of the cursor's Bind,
-// and writes is the number of the transaction's writes. After a FETCH, or a later write, WithFormats returns ErrFormats.
+// and writes is the number of the transaction's writes. After a FETCH or a later write, WithFormats returns ErrFormats.
 func (c *Cursor) WithFormats(formats []byte, seq, writes uint64) (*Cursor, error) {
 	if c.WasFetched || c.WritesAtDeclare != writes {
 		return nil, ErrFormats

@@ -18,7 +18,8 @@ var (
 	ErrFetchElsewhere = &wire.Error{Code: retry.StateUnsupported, Message: "cursors go forward only, by a number of rows or to the end",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol.",
 		Hint:   "FETCH FORWARD n, FETCH NEXT or FETCH ALL; to go back, run the query again."}
-	// ErrFetchLimited refuses the Execute of a FETCH with a row limit. PostgreSQL would move the cursor by the whole FETCH.
+	// ErrFetchLimited refuses the Execute of a FETCH with a row limit. PostgreSQL would move the cursor by the whole
+	// FETCH, and return the rest at the next Execute.
 	ErrFetchLimited = &wire.Error{Code: retry.StateUnsupported, Message: "FETCH cannot be executed with a limit on rows",
 		Hint: "Give the number of rows in FETCH alone, and set no fetch size."}
 	// ErrFormats refuses another result format for a cursor that has been read, or that would miss a write.

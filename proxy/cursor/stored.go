@@ -54,7 +54,7 @@ func (s *Stored) EndTransaction(committed, part bool) {
 }
 
 // CheckFormats returns the server's error for a Bind whose number of result formats does not fit the columns of the
-// stored cursor. Otherwise, and if there is no such cursor, it returns nil.
+// stored cursor. Otherwise, and if no cursor has the name, it returns nil.
 func (s *Stored) CheckFormats(name string, formats int) error {
 	x := s.byName[name]
 	if x == nil || formats <= 1 {
