@@ -104,6 +104,9 @@ func (w *world) tell(d dialogue) (told tale, err error) {
 	}
 	if d.fault != "" {
 		told.struck, told.struckAt = w.happened(d)
+		if told.struckAt && slices.ContainsFunc(d.faults(), func(f planned) bool { return f.Question == "schema" && f.Action == "fail" }) {
+			w.readable = time.Now().Add(schemaPause)
+		}
 	}
 	if told.breach == "" {
 		told.left, err = w.leaves(&w.through)

@@ -204,8 +204,8 @@ func (d dialogue) mayTell(f planned, dsql bool) (states []string) {
 			return []string{stateOf[f.Error]}
 		}
 	}
-	if lost && f.Count > 2 {
-		return []string{"08006"}
+	if lost && f.Count > 2 { // 53300: a client that connects meanwhile
+		return []string{"08006", "53300"}
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (w *world) budget(d dialogue, told tale) map[string]int {
 			for _, state := range d.mayTell(f, w.dsql) {
 				switch {
 				case !told.struckAt:
-				case state == "53300" && f.Error == "refused": // each text that needs the answer, until the pause is over
+				case state == "53300" && f.Question == "schema" && f.Action == "fail": // each text that needs the answer, until the pause is over
 					most[state] += len(told.outcomes)
 				default:
 					most[state] += max(1, f.Count)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -62,6 +63,8 @@ type world struct {
 	met     map[string]int // rows of docs/compatibility.md
 	fresh   bool           // every dialogue begins on new backends
 	ended   int            // backends that the dialogue before has lost
+	// readable is when Sluice reads the schema again, whose last reading the server has refused.
+	readable time.Time
 }
 
 // target is where a dialogue runs.
@@ -206,8 +209,12 @@ func (w *world) clean() string {
 	return clean
 }
 
+// schemaPause is longer than Sluice's pause between two readings of the schema of which the server has refused one.
+const schemaPause = 1100 * time.Millisecond
+
 // begin makes both databases as they were in the beginning.
 func (w *world) begin(d dialogue) error {
+	time.Sleep(time.Until(w.readable))
 	text := w.clean()
 	if w.changed = w.changed || w.dirty; w.dirty {
 		text += changing
