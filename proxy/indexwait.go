@@ -74,7 +74,7 @@ func (s *session) verdictForReady(v frameVerdict) frameVerdict {
 }
 
 // settleIndexJob waits for the index job after the server's ReadyForQuery. After that wait it ends the turn with
-// Sluice's own answer and ReadyForQuery. If the backend is lost meanwhile, the client gets 08007 (lossError).
+// Sluice's own answer and ReadyForQuery. If the backend is lost meanwhile, the client gets 08007 (backendLossError).
 func (s *session) settleIndexJob() error {
 	answer, told, err := s.awaitIndexJob()
 	if err != nil {

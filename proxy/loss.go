@@ -24,7 +24,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 		return s.handleDedicatedLoss(gone)
 	}
 	s.readServerFatal(gone)
-	clientErr, when := gone.withServerReason(s.lossError()), "transaction"
+	clientErr, when := gone.withServerReason(s.backendLossError()), "transaction"
 	if clientErr != nil && clientErr.Code == errUnknownOutcome.Code {
 		when = "unknown_outcome"
 	}
@@ -56,9 +56,9 @@ func (e *lostError) discardReason() reservoir.CloseReason {
 	return reservoir.Broken
 }
 
-// lossError returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery is
-// missing. It checks first for a possible commit, after which every other error would be wrong.
-func (s *session) lossError() *wire.Error {
+// backendLossError returns the error that the client gets for the loss of its backend, or nil if only the ReadyForQuery
+// is missing. It checks first for a possible commit, after which every other error would be wrong.
+func (s *session) backendLossError() *wire.Error {
 	t := s.t
 	switch o := &t.server.outcome; {
 	case t.output.batches != nil:
@@ -179,7 +179,7 @@ func (s *session) endTurnOnCut() error {
 	if s.dedicated || s.b == nil {
 		return errCut
 	}
-	told := s.lossError()
+	told := s.backendLossError()
 	if told == errBackendLost || told == errReadLost {
 		return errCut
 	}

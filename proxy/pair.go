@@ -303,7 +303,7 @@ func (s *session) settleTransaction() {
 	if !s.dedicated {
 		s.settleSettings(t.server.errorTold)
 	}
-	s.tx.names.End(&s.settings, t.server.errorTold)
+	s.tx.names.EndTransaction(&s.settings, t.server.errorTold)
 	committed := !t.server.errorTold && !t.server.outcome.IsRolledBack()
 	s.endTransaction(committed)
 	closePortals(s)

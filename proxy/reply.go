@@ -211,7 +211,7 @@ func (s *session) reportParametersAtReady() error {
 	}
 	if s.b.status == 'I' {
 		s.settleSettings(s.t.server.errorTold)
-		s.tx.names.End(&s.settings, s.t.server.errorTold)
+		s.tx.names.EndTransaction(&s.settings, s.t.server.errorTold)
 	}
 	return s.reportParameters()
 }

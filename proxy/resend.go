@@ -248,7 +248,7 @@ func (s *session) flushPendingReplies() error {
 	if t.isAttemptOver() || t.server.skip || s.tx.log.Replayable() {
 		return nil
 	}
-	return s.abandonTurn(s.lossError(), reservoir.Unclean)
+	return s.abandonTurn(s.backendLossError(), reservoir.Unclean)
 }
 
 // trackExecute records that a portal runs. It makes the log refuse replays if a Sync group outside a block may now

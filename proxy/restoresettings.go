@@ -92,7 +92,7 @@ func (s *session) settleRestoringSettings() error {
 	}
 	if was == 'I' {
 		s.settleSettings(t.server.errorTold)
-		s.tx.names.End(&s.settings, t.server.errorTold)
+		s.tx.names.EndTransaction(&s.settings, t.server.errorTold)
 		s.adoptResetSettings(names, err == nil && refusal == nil)
 	}
 	if err := s.reportParameters(); err != nil {

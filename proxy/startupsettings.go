@@ -20,10 +20,10 @@ import (
 const acceptedAge = 10 * time.Minute
 
 // tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
-// parameters that the server reports with these settings. It tries each setting of opening.CheckedOnly separately,
-// and adds nothing to shown for it. The caller sends an error to the client.
+// parameters that the server reports with these settings. It tries each setting of opening.NamesCheckedByServer
+// separately, and adds nothing to shown for it. The caller sends an error to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
-	for _, name := range opening.CheckedOnly() {
+	for _, name := range opening.NamesCheckedByServer() {
 		value, is := doubts[name]
 		if !is {
 			continue

@@ -11,7 +11,7 @@ func (p *Plan) compareWithSnapshot(parts []statementPart, n *schema.NameResolver
 	ddl, changed, named := false, []string(nil), false // changed: the tables of earlier DDL
 	for i := range parts {
 		st, tables := parts[i].st, parts[i].st.Tables
-		named, p.Mapped = named || n.MayNameMapped(tables), p.Mapped || n.MayMapAny(tables)
+		named, p.Mapped = named || n.MayUseMappedTable(tables), p.Mapped || n.MayMapAny(tables)
 		switch kind := parts[i].node.TypeName(); {
 		case kind == "DropStmt":
 			tables = nil // DROP does not depend on columns

@@ -53,7 +53,7 @@ func (r *rewriter) rewriteMapped(p *statementPart) {
 }
 
 // applyForm adds the edits, intended changes and findings of the form that a statement gets for mapped bytea columns.
-func (r *rewriter) applyForm(p *statementPart, made bytea.RewrittenForm) {
+func (r *rewriter) applyForm(p *statementPart, made bytea.MappedEdits) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
 		r.meant[node] = append(r.meant[node], changes...)

@@ -188,7 +188,7 @@ func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok
 	}
 	name, named := textConstant(args[0])
 	value, valued := textConstant(args[1])
-	t.Param, t.Null = textParam(args[1]), isNullText(args[1])
+	t.Param, t.Null = textParameterNumber(args[1]), isNullText(args[1])
 	valued = valued || t.Param > 0 || t.Null
 	t.Name = name
 	if name = strings.ToLower(name); !named || !valued || !isSettable(name) {
@@ -246,8 +246,8 @@ func isNullText(m parse.TreeNode) bool {
 	return ok && parse.IsNull(inner)
 }
 
-// textParam returns the number of a parameter of type text, or 0 for anything else.
-func textParam(m parse.TreeNode) int {
+// textParameterNumber returns the number of a parameter of type text, or 0 for anything else.
+func textParameterNumber(m parse.TreeNode) int {
 	inner, ok := withoutTextCast(m)
 	if !ok || !inner.Is("ParamRef") || m.Is("TypeCast") && !slices.Contains(m.Child("type_name").Names("names"), "text") {
 		return 0 // a cast to varchar would give the parameter another type

@@ -226,7 +226,7 @@ func (s *session) runOwnStatement(sql string, types, values []byte, r pendingRep
 // rollbackInsteadOfCommit runs ROLLBACK instead of a COMMIT, whose pending reply is r, and answers the client with
 // the error in parameter why. The session then skips the client's frames up to Sync, as after any error.
 func (s *session) rollbackInsteadOfCommit(r pendingReply, why *failure) error {
-	r.replaced = &replacedCommit{0, why}
+	r.replaced = &failedCommit{0, why}
 	if err := s.runOwnStatement("ROLLBACK", nil, noValues, r); err != nil {
 		return err
 	}

@@ -150,9 +150,9 @@ func (r *pendingReply) isErrorReported() bool {
 	return mid != nil && mid.reported
 }
 
-// injectBeforeRow injects the fault planned before a row of a result. total is the length of the row's frame. The
-// result reports whether injectBeforeRow discarded the row instead of passing it to the client.
-func (s *session) injectBeforeRow(total int) (bool, error) {
+// injectFaultBeforeRow injects the fault planned before a row of a result. total is the length of the row's frame. The
+// result reports whether injectFaultBeforeRow discarded the row instead of passing it to the client.
+func (s *session) injectFaultBeforeRow(total int) (bool, error) {
 	mid := s.replies.first().currentInterruption()
 	if mid != nil && mid.rows > 0 {
 		mid.rows--

@@ -18,7 +18,7 @@ type pendingReply struct {
 	// marked is the error that replaces PostgreSQL's error for the marker (a statement that must fail), or nil.
 	marked *failure
 	// replaced is the error that replaces the reply of statement replaced.at, a ROLLBACK sent instead of a COMMIT.
-	replaced *replacedCommit
+	replaced *failedCommit
 	// interruption is a planned fault in the middle of this reply, nil if there is none.
 	interruption *resultInterruption
 	// bytes is the number of bytes that the client has sent for the statement.
@@ -50,7 +50,7 @@ type pendingReply struct {
 	portal   *portal
 }
 
-type replacedCommit struct {
+type failedCommit struct {
 	at int
 	by *failure
 }

@@ -76,7 +76,7 @@ func (s *session) relayReply(total int) error { return relayFrame(s.toClient, s.
 // adds the row to the effect's digest. A row of a guess (query in place of a statement that cannot run) goes to the
 // client only for RETURNING.
 func (s *session) onDataRow(total int) error {
-	if gone, err := s.injectBeforeRow(total); gone || err != nil {
+	if gone, err := s.injectFaultBeforeRow(total); gone || err != nil {
 		return err
 	}
 	r := s.replies.first()

@@ -172,7 +172,7 @@ func (s *session) failUpstream(r pendingReply, why *failure) error {
 // leaves it failed.
 func (r *pendingReply) replacementSQL(i int, st *dialect.Statement, status byte, by *failure) string {
 	if conflictsAtCommit(st, status, by) {
-		r.replaced = &replacedCommit{i, by}
+		r.replaced = &failedCommit{i, by}
 		return "ROLLBACK"
 	}
 	r.marked = by

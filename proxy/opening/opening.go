@@ -60,8 +60,9 @@ func (s *Settings) Values() *settings.Values {
 // user, and the startup's transaction ends with the startup.
 var checkedOnly = map[string]bool{"session_authorization": true, "transaction_isolation": true, "transaction_read_only": true, "transaction_deferrable": true}
 
-// CheckedOnly returns the sorted names of startup settings that a server only checks, in a transaction rolled back.
-func CheckedOnly() []string { return slices.Sorted(maps.Keys(checkedOnly)) }
+// NamesCheckedByServer returns the sorted names of startup settings that a server only checks, in a transaction rolled
+// back.
+func NamesCheckedByServer() []string { return slices.Sorted(maps.Keys(checkedOnly)) }
 
 // Read returns the settings of a startup packet. An error goes to the client, and refuses the startup.
 func (r *Reader) Read(params map[string]string) (*Settings, error) {

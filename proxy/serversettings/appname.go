@@ -52,9 +52,9 @@ func (n *AppNames) recordLeft(value string) rewrite.SettingChange {
 	return rewrite.SettingChange{Action: rewrite.Set, Name: AppName, SQL: settings.QuoteLiteral(value), Text: value}
 }
 
-// End applies the transaction's end to the client's settings that Sluice itself stores. An application name that the
-// transaction left at the backend becomes the client's. The caller calls AdoptReports first.
-func (n *AppNames) End(of *settings.Client, failed bool) {
+// EndTransaction applies the transaction's end to the client's settings that Sluice itself stores. An application name
+// that the transaction left at the backend becomes the client's. The caller calls AdoptReports first.
+func (n *AppNames) EndTransaction(of *settings.Client, failed bool) {
 	left := n.leftAtBackend
 	of.EndLocalChanges(failed)
 	if *n = (AppNames{}); left != nil {

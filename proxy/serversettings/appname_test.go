@@ -49,12 +49,12 @@ func TestAppNames(t *testing.T) {
 				of.EndLocalChanges(false)
 				of.ApplyCommitted(b.AdoptReports(of.InForce, nil, &n))
 				b.EndComparison()
-				n.End(of, false)
+				n.EndTransaction(of, false)
 			case "rollback":
 				b.RecordParameter(AppName, "")
 				of.Rollback()
 				b.EndComparison()
-				n.End(of, true)
+				n.EndTransaction(of, true)
 			}
 			if got := of.ShownValue(AppName); got != s.want {
 				t.Errorf("%s, step %d (%s): %q, want %q", name, i, s.do, got, s.want)

@@ -141,7 +141,7 @@ func TestAdoptReports(t *testing.T) {
 		of.ApplyCommitted(b.AdoptReports(of.InForce, done, names))
 		b.EndComparison()
 		if names != nil {
-			names.End(of, false)
+			names.EndTransaction(of, false)
 		}
 		if want := newTestValues(test.client); !of.InForce.Equal(want) {
 			t.Errorf("%s: the client has %v, want %v", name, of.InForce.SQL, want.SQL)

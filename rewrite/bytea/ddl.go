@@ -19,13 +19,13 @@ type ddlMapper struct {
 }
 
 // mapDDL returns the rewritten form of a statement that changes the schema of tables with mapped bytea columns.
-func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) RewrittenForm {
+func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) MappedEdits {
 	d := &ddlMapper{r: m, node: node, start: start, end: end, meant: parse.TreeChanges{}, created: map[string]bool{}}
 	d.mapStatement(node)
 	if d.refusal != nil {
-		return RewrittenForm{Maps: true, Refusal: d.refusal}
+		return MappedEdits{Maps: true, Refusal: d.refusal}
 	}
-	return RewrittenForm{Maps: len(d.edits) > 0, Edits: d.edits, Meant: d.meant}
+	return MappedEdits{Maps: len(d.edits) > 0, Edits: d.edits, Meant: d.meant}
 }
 
 func (d *ddlMapper) mapStatement(node parse.TreeNode) {

@@ -2,7 +2,7 @@
 // The server stores a mapped column as text of lower-case hexadecimal digits, under another name
 // (schema.MappedSuffix). Clients see the column as bytea.
 //
-// Mapping.MapStatement returns the RewrittenForm of a statement: edits of its text, and the intended changes of its
+// Mapping.MapStatement returns the MappedEdits of a statement: edits of its text, and the intended changes of its
 // tree. Package rewrite verifies each form, and requests another one (AlternativeForm) if the first fails.
 //
 // A queryMapper rewrites a statement that reads or writes rows. Its parts use only the parts before them in this list:
@@ -24,5 +24,5 @@
 //
 // Invariants:
 //   - A statement over mapped columns that has no correct form is refused. So is one with an unknown search path.
-//   - A RewrittenForm contains the edits of one statement, and declares all that they change in its tree.
+//   - A MappedEdits contains the edits of one statement, and declares all that they change in its tree.
 package bytea

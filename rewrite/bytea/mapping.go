@@ -23,9 +23,9 @@ type Mapping struct {
 	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// RewrittenForm has the edits that rewrite a client's statement for mapped columns (bytea stored as text). With the
-// zero RewrittenForm, the server gets the client's statement.
-type RewrittenForm struct {
+// MappedEdits has the edits that rewrite a client's statement for mapped columns (bytea stored as text). With the
+// zero MappedEdits, the server gets the client's statement.
+type MappedEdits struct {
 	// Maps means that the statement concerns mapped bytea columns, so that the client's text must not be sent.
 	Maps bool
 	// Derived means that tables with mapped bytea columns became subqueries, so that no index over such a column helps.
@@ -47,10 +47,10 @@ type RefusalError struct {
 
 // MapStatement returns the rewritten form of a statement for mapped columns (bytea stored as text). node is the
 // statement's tree, start and end are its offsets in the text.
-func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) RewrittenForm {
+func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) MappedEdits {
 	switch {
 	case m.namesMappedRowType(node):
-		return RewrittenForm{Refusal: NewRefusalError("It names the type of a mapped table's rows, which has the columns as they are stored.")}
+		return MappedEdits{Refusal: NewRefusalError("It names the type of a mapped table's rows, which has the columns as they are stored.")}
 	case isQueryStatement(node):
 		return m.mapQuery(node, start, end)
 	}

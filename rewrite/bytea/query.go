@@ -42,9 +42,9 @@ func isQueryStatement(node parse.TreeNode) bool {
 
 // mapQuery returns the rewritten form of a statement that reads or writes rows, for mapped columns (bytea stored as
 // text). If columns cannot be converted in place, the form reads mapped tables as subqueries.
-func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
+func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) MappedEdits {
 	if !m.namesMappedRelation(node) {
-		return RewrittenForm{}
+		return MappedEdits{}
 	}
 	d := m.convertInPlace(node, start, end, false)
 	derived := d.unconverted != "" && d.refusal == nil
@@ -52,20 +52,20 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) RewrittenForm {
 		d = m.useDerivedTables(node, start, end, d.unconverted)
 	}
 	if d.refusal != nil {
-		return RewrittenForm{Maps: true, Refusal: d.refusal}
+		return MappedEdits{Maps: true, Refusal: d.refusal}
 	}
 	if len(d.edits) == 0 {
-		return RewrittenForm{Maps: true}
+		return MappedEdits{Maps: true}
 	}
-	return RewrittenForm{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
+	return MappedEdits{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
 }
 
 // AlternativeForm returns another rewritten form, for mapped columns (bytea stored as text), of a statement that
 // reads or writes rows. The form reads all columns as bytea, or mapped tables as subqueries. means verifies the text
 // of a form. ok is false if no form passes, and for other statements.
-func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made RewrittenForm, ok bool) {
+func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made MappedEdits, ok bool) {
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
-		return RewrittenForm{}, false
+		return MappedEdits{}, false
 	}
 	plain := m.convertInPlace(node, start, end, true)
 	derived := m.useDerivedTables(node, start, end, "The text that was made does not mean what was intended.")
@@ -79,10 +79,10 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 		}
 		text, ok := parse.Apply(string(m.Text[start:end]), edits)
 		if ok && means(text, d.meant) {
-			return RewrittenForm{Maps: true, Again: true, Derived: i > 0, Edits: d.edits, Meant: d.meant}, true
+			return MappedEdits{Maps: true, Again: true, Derived: i > 0, Edits: d.edits, Meant: d.meant}, true
 		}
 	}
-	return RewrittenForm{}, false
+	return MappedEdits{}, false
 }
 
 // convertInPlace returns a statement's draft, with its references to mapped bytea columns converted where they are.

@@ -52,7 +52,7 @@ type scriptReader struct {
 func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
 	kind := s.firstToken()
 	begin := max(s.Start, s.gap) // a comment without an end has no token after it
-	var end endFinder
+	var end statementEndFinder
 	for ; kind != EndToken && kind != BadToken; kind = s.Lexer.Next() {
 		switch kind {
 		case WordToken:
@@ -87,8 +87,8 @@ func (s *scriptReader) firstToken() TokenKind {
 	}
 }
 
-// endFinder finds the semicolon that ends a statement.
-type endFinder struct {
+// statementEndFinder finds the semicolon that ends a statement.
+type statementEndFinder struct {
 	parens  int
 	bodies  int    // BEGIN ATOMIC, and each CASE within
 	last    string // word
@@ -96,7 +96,7 @@ type endFinder struct {
 }
 
 // addWord processes the next word of a statement, in lower case.
-func (d *endFinder) addWord(word string) {
+func (d *statementEndFinder) addWord(word string) {
 	switch {
 	case d.last == "from" && word == "stdin" && d.parens == 0:
 		d.copying = true
@@ -111,7 +111,7 @@ func (d *endFinder) addWord(word string) {
 }
 
 // addPunct processes the next byte of punctuation and reports whether it ends the statement.
-func (d *endFinder) addPunct(b byte) bool {
+func (d *statementEndFinder) addPunct(b byte) bool {
 	switch b {
 	case '(':
 		d.parens++

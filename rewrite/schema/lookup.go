@@ -233,9 +233,9 @@ func (n *NameResolver) MayMapAny(tables []string) bool {
 	})
 }
 
-// MayNameMapped reports whether one of a statement's tables has the name of a relation with mapped bytea columns in
+// MayUseMappedTable reports whether one of a statement's tables has the name of a relation with mapped bytea columns in
 // any schema.
-func (n *NameResolver) MayNameMapped(tables []string) bool {
+func (n *NameResolver) MayUseMappedTable(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)
 		return n.schema.mapped[name]
@@ -245,7 +245,7 @@ func (n *NameResolver) MayNameMapped(tables []string) bool {
 // MayBeChanged reports whether a statement's tables may differ from the snapshot, after DDL over the tables in
 // changed. They may if the snapshot lacks one, if one may have mapped columns, or if both parameters share a name.
 func (n *NameResolver) MayBeChanged(tables, changed []string) bool {
-	return n.LacksAnyTable(tables) || n.MayNameMapped(tables) || slices.ContainsFunc(tables, func(table string) bool {
+	return n.LacksAnyTable(tables) || n.MayUseMappedTable(tables) || slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)
 		return slices.ContainsFunc(changed, func(other string) bool {
 			_, was := splitTable(other)

@@ -81,22 +81,22 @@ func (e *examination) connect(ctx context.Context) (*queryConn, error) {
 // askQuestions asks all questions in order. askQuestions returns an error if the connection is lost, after a signal, or
 // if the schema cannot be created.
 func (e *examination) askQuestions(ctx context.Context) error {
-	if err := e.askQuestion(ctx, &questions[0]); err != nil {
+	if err := e.askCluster(ctx, &questions[0]); err != nil {
 		return err
 	}
 	if err := e.createSchema(ctx); err != nil {
 		return err
 	}
 	for i := range questions[1:] {
-		if err := e.askQuestion(ctx, &questions[1+i]); err != nil {
+		if err := e.askCluster(ctx, &questions[1+i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// askQuestion asks the cluster one question of sluice doctor, and adds the answer to the report.
-func (e *examination) askQuestion(ctx context.Context, q *question) error {
+// askCluster asks the cluster one question of sluice doctor, and adds the answer to the report.
+func (e *examination) askCluster(ctx context.Context, q *question) error {
 	a := questionRun{doctorQuestion: doctorQuestion{Name: q.name, Question: q.text, Answer: unknown, Found: []string{}}, e: e, ctx: ctx}
 	if q.mapped && e.byteaMapping == rewrite.ByteaOff {
 		a.addFinding("Not asked: it is about mapped columns, which this cluster cannot have.")
