@@ -278,7 +278,7 @@ func (w *world) follow(d dialogue, told tale, sites []site, edits map[site]edit,
 		inLost := o.to > 0 && o.c.answers[o.to-1].ready == 'E' && slices.ContainsFunc(sites, func(at site) bool { return at.c == o.c })
 		// In a block the stand-in reports late: it begins one without a ReadyForQuery, and fails
 		// it behind a savepoint of its own.
-		inLost = inLost || w.dsql && o.to > 0 && o.c.answers[o.to-1].ready == 'T'
+		inLost = inLost || w.dsql && o.status() == 'T'
 		if o.ready && !o.closed && !inLost { // a block that is lost has lost its settings at once
 			if diff := paramDifference(o.params, c.params); diff != "" {
 				if w.setInside(d, told, i) {

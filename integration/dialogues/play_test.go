@@ -22,6 +22,16 @@ type outcome struct {
 	outside  string
 }
 
+// status returns the client's last transaction status up to the step's end, or 0 before the first.
+func (o *outcome) status() byte {
+	for n := o.to - 1; n >= 0; n-- {
+		if ready := o.c.answers[n].ready; ready != 0 {
+			return ready
+		}
+	}
+	return 0
+}
+
 // tale is what clients were told in a dialogue.
 type tale struct {
 	outcomes []outcome
