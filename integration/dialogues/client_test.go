@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// patience is how long an answer may take before it is a hang.
+// patience is how long an answer may take before it is a hang, where no server was asked to stall.
 const patience = 20 * time.Second
 
 // answer is what a frame was answered.
@@ -46,8 +46,9 @@ type client struct {
 
 	answers  []*answer // by frame, in the order sent
 	owed     []owed
-	skipping bool // until a Sync
-	open     bool // frames were sent, and no ReadyForQuery came behind them
+	skipping bool          // until a Sync
+	open     bool          // frames were sent, and no ReadyForQuery came behind them
+	stalls   time.Duration // that the server was asked for, in all: an answer may take longer by them
 }
 
 // owed is a frame that is not answered to its end.
@@ -101,7 +102,7 @@ func (c *client) report(payload []byte) {
 
 // next reads one frame.
 func (c *client) next() (typ byte, payload []byte, err error) {
-	c.conn.SetReadDeadline(time.Now().Add(patience))
+	c.conn.SetReadDeadline(time.Now().Add(patience + c.stalls))
 	var h [5]byte
 	if _, err := io.ReadFull(c.in, h[:]); err != nil {
 		return 0, nil, err
@@ -155,7 +156,7 @@ func (c *client) read() {
 		if err != nil {
 			var timeout net.Error
 			if errors.As(err, &timeout) && timeout.Timeout() {
-				c.breach = fmt.Sprintf("a hang: nothing came for %v while %c was owed an answer", patience, c.owed[0].verb)
+				c.breach = fmt.Sprintf("a hang: nothing came for %v while %c was owed an answer", patience+c.stalls, c.owed[0].verb)
 				return
 			}
 			c.end(fmt.Sprintf("closed (%v)", err))

@@ -39,6 +39,16 @@ func (d dialogue) faults() (all []planned) {
 	return all
 }
 
+// stalls is how long the planned faults stall servers, in all.
+func (d dialogue) stalls() (all time.Duration) {
+	for _, f := range d.faults() {
+		if f.Action == "stall" {
+			all += time.Duration(float64(max(f.Count, 1)) * f.Seconds * float64(time.Second))
+		}
+	}
+	return all
+}
+
 // stateOf are the errors that a planter answers with.
 var stateOf = map[string]string{"conflict": "40001", "schema": "40001", "timeout": "57014", "refused": "42501"}
 

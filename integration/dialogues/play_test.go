@@ -47,6 +47,7 @@ type player struct {
 	*target
 	clients map[string]*client
 	pinned  map[*client]bool
+	stalls  time.Duration // of client
 }
 
 func newPlayer(x *target) *player {
@@ -94,6 +95,7 @@ func (p *player) busy() bool {
 // tell plays a dialogue through Sluice.
 func (w *world) tell(d dialogue) (told tale, err error) {
 	p := newPlayer(&w.through)
+	p.stalls = d.stalls()
 	defer p.leave()
 	for i, s := range d.steps {
 		var o outcome
@@ -180,7 +182,7 @@ func (p *player) step(s step) (o outcome, err error) {
 		}
 		c, o.refused, err = dial(p.addr, p.user, p.database, options(s.arg))
 		if c != nil {
-			p.clients[s.who] = c
+			c.stalls, p.clients[s.who] = p.stalls, c
 			o.c, o.ready, o.params = c, true, maps.Clone(c.params)
 		}
 		return o, err
