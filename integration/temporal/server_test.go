@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"text/template"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
@@ -172,16 +175,22 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
-// waitReady until the frontend answers.
+// waitReady until the frontend answers, and has met hosts of the services history and matching, which start beside it.
 func (s *server) waitReady(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c := s.client(t, "default")
+	c := s.client(t, "temporal-system")
 	for {
 		_, err := c.CheckHealth(ctx, &client.CheckHealthRequest{})
 		if err == nil {
-			return
+			_, err = c.DescribeTaskQueue(ctx, "nobody", enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+		}
+		if err == nil {
+			_, err = c.DescribeWorkflowExecution(ctx, "nobody", "")
+			if unknown := (*serviceerror.NotFound)(nil); errors.As(err, &unknown) {
+				return
+			}
 		}
 		select {
 		case <-s.program.Exited():
