@@ -223,17 +223,6 @@ func runVoidQuery(s *session, _ *rewrite.Statement, _ bool) (frames [][]byte, er
 	return [][]byte{result.TextRow("")}, nil
 }
 
-func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
-	s.recordLocalDiscard()
-	if s.sequences.MustGiveUpBackend() && s.state == inTransaction && s.b.status == 'I' {
-		s.releasePinned()
-		if err := s.applyEvent(settledIdle); err != nil {
-			return nil, err
-		}
-	}
-	return runTagOnly(s, st, several)
-}
-
 // runShow answers a SHOW with the value of the setting.
 func runShow(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalShow)
@@ -315,7 +304,7 @@ func (s *session) changeSetting(c *rewrite.SettingChange, several bool) (frame [
 		case s.b == nil:
 		case s.t.touched: // the session returns its backend at the end of the turn
 			if s.keepsBackend() {
-				s.sequences.GiveUpBackendAtEnd()
+				s.pin.GiveUpAtEnd()
 			}
 		default:
 			s.releasePinned()

@@ -70,7 +70,7 @@ var observers = []observer{
 	{name: "advisory locks", onAdmitting: checkLocksBefore, onSending: sendFenceBefore, onDetaching: recordLocksDetached, onOwnWork: extendLeasesForDDL, onSyncing: extendLeasesAtSync,
 		onReplaying: lockReplayReason, loss: lockLoss, onReturned: releaseDeferredLocks, onTurnEnd: chargeLockMemory, onDiscarded: releaseAllLocks, onClosed: releaseLocksAtEnd},
 	{name: "sequences", onAdmitted: admitSequenceUse, dials: acquireForSequences, onAttached: discardForeignSequences,
-		onRan: recordSequenceUse, ranWrites: true, onDiscarded: (*session).recordLocalDiscard},
+		onRan: recordSequenceUse, ranWrites: true, onDiscarded: recordLocalDiscard},
 	{name: "index jobs", onRan: recordIndexTxStatement, ranWrites: true, onEnded: recordIndexTxEnd},
 	{name: "unparsed texts", onRan: recordUnparsedTag},
 	{name: "settings", onRan: recordSettings},

@@ -267,7 +267,7 @@ func (s *session) settleTurn(status byte) error {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	switch {
-	case status == 'I' && s.sequences.MustGiveUpBackend():
+	case status == 'I' && s.pin.MustGiveUp():
 		s.releasePinned()
 		return s.applyEvent(settledIdle)
 	case status != 'I' || s.keepsBackend():

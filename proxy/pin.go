@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -19,7 +20,7 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 	if why == rewrite.NoPin {
 		return nil
 	}
-	if !s.sequences.RecordOtherPin() {
+	if s.pin.IsGivenUp() {
 		return errPinBehindDiscard
 	}
 	s.mapped.RecordPin(why, s.pin.IsPinned())
@@ -119,10 +120,13 @@ func (b *backend) bringToStatus(after byte) bool {
 
 // recordPinLoss records that a pinned session is about to lose its backend, and thus state. The session ends after the
 // turn is answered. For a session without a pin, recordPinLoss does nothing.
-func (s *session) recordPinLoss() {
-	if s.pin.Lose(s.srv.pins) {
-		s.sequences.ForgetOwnBackend()
-	}
+func (s *session) recordPinLoss() { s.pin.Lose(s.srv.pins) }
+
+// releasePinned drops the session's own backend, because the server cannot discard the session's state on it. Unlike
+// recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
+func (s *session) releasePinned() {
+	s.pin.Drop(s.srv.pins)
+	s.dropBackend(reservoir.Pinned)
 }
 
 // pinLabels maps the reasons for pinning a session to their names in metrics and log.

@@ -80,12 +80,25 @@ func discardForeignSequences(s *session) error {
 }
 
 // recordLocalDiscard records a client's DISCARD ALL or DISCARD SEQUENCES that Sluice answers itself.
-func (s *session) recordLocalDiscard() {
-	if s.b == nil {
-		s.sequences.RecordDiscard(sequence.Here, nil)
-		return
+func recordLocalDiscard(s *session) {
+	var b *sequence.BackendRecord
+	if s.b != nil {
+		b = &s.b.sequences
 	}
-	s.sequences.RecordDiscard(sequence.Here, &s.b.sequences)
+	if s.sequences.RecordDiscard(sequence.Here, b) {
+		s.pin.SetUseless(true)
+	}
+}
+
+func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
+	recordLocalDiscard(s)
+	if s.pin.MustGiveUp() && s.state == inTransaction && s.b.status == 'I' {
+		s.releasePinned()
+		if err := s.applyEvent(settledIdle); err != nil {
+			return nil, err
+		}
+	}
+	return runTagOnly(s, st, several)
 }
 
 // recordSequenceUse records which sequence numbers a statement has drawn, after the server ran the statement.
@@ -102,15 +115,9 @@ func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag [
 	if len(o.plan.Statements) > 1 || o.kind == wire.Execute && (!s.t.request.ended || s.t.owed.len() > 2) {
 		place = sequence.AmidOthers
 	}
-	s.sequences.RecordDiscard(place, &s.b.sequences)
-}
-
-// releasePinned drops the session's own backend, because the server cannot discard the session's state on it. Unlike
-// recordPinLoss, it lets the session continue with another backend. The caller changes the session's state.
-func (s *session) releasePinned() {
-	s.pin.Drop(s.srv.pins)
-	s.sequences.ForgetOwnBackend()
-	s.dropBackend(reservoir.Pinned)
+	if remain := s.sequences.RecordDiscard(place, &s.b.sequences); remain || place == sequence.AtServer {
+		s.pin.SetUseless(remain)
+	}
 }
 
 // acquireForSequences dials a separate backend for a session whose currval or lastval was refused. This counts as a

@@ -47,7 +47,20 @@ type State struct {
 	lost bool
 	// found means that the session is pinned for state that no statement showed: a query to the backend found it.
 	found bool
+	// reserved says whether one feature alone needs the pin (PinReserved).
+	reserved reservation
+	// leaves means that the session gives its backend up at the end of its transaction, though it is pinned.
+	leaves bool
 }
+
+// reservation says whether a session is pinned for one feature alone, and whether that feature still needs the pin.
+type reservation uint8
+
+const (
+	notReserved reservation = iota
+	needed
+	useless
+)
 
 // Turn describes the pin that the client's current turn has made. The zero Turn is that of a turn without a pin.
 type Turn struct {
@@ -96,7 +109,7 @@ func (p *State) IsFound() bool { return p.found }
 // Pin pins the session for the text st of the turn t, because the text's plan has a Pin. added is false if the
 // session was pinned already. ok is false if pins allows no more. In that case the caller must not send the text.
 func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
-	p.found = false
+	p.found, p.reserved = false, notReserved
 	undone := st.isUndone()
 	if p.pinned { // a multi-statement query may leave state even if one of its statements fails
 		t.only, t.unread, t.fresh = t.only && undone, false, false
@@ -110,8 +123,28 @@ func (p *State) Pin(t *Turn, st *Statement, pins *Counter) (added, ok bool) {
 	return true, true
 }
 
-// PinReserved pins the session, which Counter.Reserve has already counted.
-func (p *State) PinReserved() { p.pinned = true }
+// PinReserved pins the session for one feature, after Counter.Reserve has counted the session.
+func (p *State) PinReserved() { p.pinned, p.reserved = true, needed }
+
+// SetUseless records whether the feature that called PinReserved no longer needs the pin. It does nothing for a
+// session that is pinned for more than that feature.
+func (p *State) SetUseless(isUseless bool) {
+	switch {
+	case p.reserved == notReserved:
+	case isUseless:
+		p.reserved = useless
+	default:
+		p.reserved = needed
+	}
+}
+
+// GiveUpAtEnd records that the session gives its backend up at the end of its transaction. IsGivenUp reports whether
+// it was called, so that the transaction must not pin the session again.
+func (p *State) GiveUpAtEnd()    { p.leaves = true }
+func (p *State) IsGivenUp() bool { return p.leaves }
+
+// MustGiveUp reports whether the session must give its backend up at the end of its transaction.
+func (p *State) MustGiveUp() bool { return p.reserved == useless || p.leaves }
 
 // RecordFound records whether the session is pinned for state that only a query to the backend has found.
 func (p *State) RecordFound(found bool) { p.found = found }
@@ -120,14 +153,12 @@ func (p *State) RecordFound(found bool) { p.found = found }
 func (p *State) RecordLoss() { p.lost = true }
 
 // Lose records that a pinned session is about to lose its backend, and thus state. For a session that is not pinned
-// it does nothing and returns false.
-func (p *State) Lose(pins *Counter) bool {
-	if !p.pinned {
-		return false
+// it does nothing.
+func (p *State) Lose(pins *Counter) {
+	if p.pinned {
+		*p = State{lost: true}
+		pins.Release()
 	}
-	p.pinned, p.found, p.lost = false, false, true
-	pins.Release()
-	return true
 }
 
 // Drop removes the session's pin, if any, because the session gives up its backend, or its state there is gone.
@@ -135,7 +166,7 @@ func (p *State) Drop(pins *Counter) {
 	if p.pinned {
 		pins.Release()
 	}
-	p.pinned, p.found = false, false
+	*p = State{lost: p.lost}
 }
 
 // EndSession removes a pinned session from the count of pins. The session stays pinned while it ends.

@@ -175,12 +175,15 @@ func TestUnpinAfterError(t *testing.T) {
 
 func TestLoss(t *testing.T) {
 	b := newBench()
-	if b.Lose(b.pins) || b.IsLost() {
+	if b.Lose(b.pins); b.IsLost() {
 		t.Error("a session without a pin has lost one")
 	}
 	b.pin(t, textOf(rewrite.PinTemp))
 	b.RecordFound(true)
-	if !b.IsFound() || !b.Lose(b.pins) || !b.IsLost() || b.IsFound() {
+	if !b.IsFound() {
+		t.Error(b.State)
+	}
+	if b.Lose(b.pins); !b.IsLost() || b.IsFound() {
 		t.Error(b.State)
 	}
 	b.expect(t, "lost", false)
@@ -205,6 +208,46 @@ func TestLoss(t *testing.T) {
 	}
 	b.pins.Release()
 	b.expect(t, "released", false)
+}
+
+// A pin that one feature has reserved ends with the feature's need. DISCARD ALL ends any pin with the transaction.
+func TestGivingUp(t *testing.T) {
+	b := newBench()
+	reserve := func() {
+		if !b.pins.Reserve() {
+			t.Fatal("no room")
+		}
+		b.PinReserved()
+	}
+	if b.SetUseless(true); b.MustGiveUp() {
+		t.Error("useless without a pin")
+	}
+	reserve()
+	if b.SetUseless(true); !b.MustGiveUp() || b.IsGivenUp() {
+		t.Error("a useless pin remains")
+	}
+	if b.SetUseless(false); b.MustGiveUp() {
+		t.Error("a pin that is needed goes")
+	}
+	b.SetUseless(true)
+	if b.Drop(b.pins); b.MustGiveUp() {
+		t.Error("useless after the pin is dropped")
+	}
+	reserve()
+	b.SetUseless(true)
+	b.pin(t, textOf(rewrite.PinTemp))
+	if b.MustGiveUp() {
+		t.Error("a pin that a statement needs goes")
+	}
+	if b.SetUseless(true); b.MustGiveUp() {
+		t.Error("the pin of a statement is useless")
+	}
+	if b.GiveUpAtEnd(); !b.MustGiveUp() || !b.IsGivenUp() {
+		t.Error("not given up")
+	}
+	if b.Lose(b.pins); b.MustGiveUp() || b.IsGivenUp() {
+		t.Error("given up after its loss")
+	}
 }
 
 // What a replay may do with a pinned session depends on when it was pinned.

@@ -43,11 +43,6 @@ type ClientRecord struct {
 	usedOn uint64
 	// wantsOwn means that the client has asked for its numbers of sequences on a backend that could not return them.
 	wantsOwn bool
-	// own means that the session keeps a backend only for its numbers of sequences. void means that the client has
-	// discarded numbers which the server still knows on that backend.
-	own, void bool
-	// leaves means that the session gives its backend up at the end of its transaction, even if it is pinned to it.
-	leaves bool
 }
 
 // RecordUse records that client id may draw numbers on b. The caller calls RecordUse before it sends the statement,
@@ -86,20 +81,8 @@ func (c *ClientRecord) RequestOwnBackend() { c.wantsOwn = true }
 // WantsOwnBackend reports whether RequestOwnBackend was ever called for the client.
 func (c *ClientRecord) WantsOwnBackend() bool { return c.wantsOwn }
 
-// RecordOwnBackend records that the session keeps a new backend, only for its numbers of sequences.
-func (c *ClientRecord) RecordOwnBackend() { c.own, c.usedOn = true, 0 }
-
-// ForgetOwnBackend records that the session no longer keeps a backend for its numbers of sequences.
-func (c *ClientRecord) ForgetOwnBackend() { c.own, c.void, c.leaves = false, false, false }
-
-// RecordOtherPin records that the session keeps its backend for more than its numbers of sequences. The result is false
-// if the session gives the backend up at the end of its transaction.
-func (c *ClientRecord) RecordOtherPin() bool {
-	if !c.leaves {
-		c.own, c.void = false, false
-	}
-	return !c.leaves
-}
+// RecordOwnBackend records that the session keeps a new backend, on which it has drawn no number yet.
+func (c *ClientRecord) RecordOwnBackend() { c.usedOn = 0 }
 
 // DiscardPlace says where a DISCARD SEQUENCES has run.
 type DiscardPlace uint8
@@ -115,12 +98,12 @@ const (
 )
 
 // RecordDiscard records a DISCARD SEQUENCES, or DISCARD ALL, of the client. b is the client's backend, or nil for none,
-// which is possible with Here only.
-func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
-	c.void = at != AtServer && (c.void || c.own && (c.usedOn != 0 || at == AmidOthers))
+// which is possible with Here only. remain means that the server may still know numbers that the client has discarded.
+func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) (remain bool) {
+	remain = at == AmidOthers || at == Here && c.usedOn != 0
 	c.usedOn = 0
 	if b == nil {
-		return
+		return remain
 	}
 	b.History.Clear()
 	switch at {
@@ -129,10 +112,5 @@ func (c *ClientRecord) RecordDiscard(at DiscardPlace, b *BackendRecord) {
 	case AmidOthers:
 		b.user = manyUsers
 	}
+	return remain
 }
-
-// GiveUpBackendAtEnd records that the session gives up its backend at the end of its transaction.
-func (c *ClientRecord) GiveUpBackendAtEnd() { c.leaves = true }
-
-// MustGiveUpBackend reports whether the session must give up the backend that it keeps, at the end of its transaction.
-func (c *ClientRecord) MustGiveUpBackend() bool { return c.void || c.leaves }

@@ -49,48 +49,37 @@ func TestWhoseNumbers(t *testing.T) {
 	}
 }
 
-// A backend that is kept for numbers alone must go once the client has discarded what the server still knows.
-func TestVoid(t *testing.T) {
+// The server may still know numbers that the client has discarded, unless it has discarded them itself, last.
+func TestNumbersThatRemain(t *testing.T) {
 	for name, test := range map[string]struct {
-		own, drawn bool
-		at         DiscardPlace
-		want       bool
+		drawn bool
+		at    DiscardPlace
+		want  bool
 	}{
-		"its own, with numbers":            {true, true, Here, true},
-		"its own, without numbers":         {true, false, Here, false},
-		"its own, discarded by the server": {true, true, AtServer, false},
-		"its own, discarded amid others":   {true, true, AmidOthers, true},
-		"kept for more, or shared":         {false, true, Here, false},
-		"neither drawn nor kept":           {false, false, AtServer, false},
+		"numbers":                       {true, Here, true},
+		"no numbers":                    {false, Here, false},
+		"discarded by the server":       {true, AtServer, false},
+		"discarded amid others":         {true, AmidOthers, true},
+		"none, discarded amid others":   {false, AmidOthers, true},
+		"none, discarded by the server": {false, AtServer, false},
 	} {
-		var c ClientRecord
-		x := NewBackendRecord()
-		if test.own {
-			c.RecordOwnBackend()
+		for _, attached := range []bool{true, false} {
+			var c ClientRecord
+			x := NewBackendRecord()
+			if test.drawn {
+				c.RecordUse(a, &x)
+			}
+			b := &x
+			if !attached && test.at == Here {
+				b = nil
+			}
+			if got := c.RecordDiscard(test.at, b); got != test.want {
+				t.Errorf("%s: %v", name, got)
+			}
+			if c.RecordDiscard(Here, b) {
+				t.Errorf("%s: a second DISCARD leaves numbers", name)
+			}
 		}
-		if test.drawn {
-			c.RecordUse(a, &x)
-		}
-		if c.RecordDiscard(test.at, &x); c.MustGiveUpBackend() != test.want {
-			t.Errorf("%s: void %v", name, c.MustGiveUpBackend())
-		}
-	}
-	c := ClientRecord{own: true, usedOn: 1}
-	c.RecordDiscard(Here, nil)
-	if c.RecordDiscard(Here, nil); !c.MustGiveUpBackend() {
-		t.Error("not void without a backend, or behind a second DISCARD")
-	}
-	if !c.RecordOtherPin() || c.MustGiveUpBackend() {
-		t.Error("void with a backend that is kept for more")
-	}
-	c.GiveUpBackendAtEnd()
-	for _, at := range []DiscardPlace{Here, AtServer, AmidOthers} {
-		if c.RecordDiscard(at, nil); !c.MustGiveUpBackend() || c.RecordOtherPin() {
-			t.Error("not void where it is given up for more")
-		}
-	}
-	if c.ForgetOwnBackend(); c.MustGiveUpBackend() || !c.RecordOtherPin() {
-		t.Error("void where the backend is gone")
 	}
 }
 
