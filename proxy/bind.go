@@ -129,31 +129,21 @@ func (s *session) bindInFailedBlock(b *pendingBind) error {
 	return s.errInFailedBlock(b.cs.Template.Plan)
 }
 
-// bindLocally opens a portal that Sluice itself runs. The server gets no Bind. Only lock calls have parameters.
+// bindLocally opens a portal that Sluice itself runs. The server gets no Bind.
 func (s *session) bindLocally(b *pendingBind) error {
 	p := portal{plan: b.cs.Template.Plan, local: true, open: true, text: b.cs.Template.SQL}
-	lock := p.plan.SingleStatement().Advisory
-	if lock != nil || s.client.Buffered() < b.total {
+	bind := s.srv.handlers[p.plan.SingleStatement().Does].bind
+	if bind != nil || s.client.Buffered() < b.total {
 		if err := s.readWholeBind(b); err != nil {
 			return err
 		}
 		b.portal = bytes.Clone(b.portal)
 	}
-	if lock != nil {
-		if err := p.bindAdvisoryKey(lock, b.cs.Template.OIDs, b.stmt, b.rest); err != nil {
-			return err
-		}
-	} else if err := request.ValidateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt); err != nil {
+	if bind == nil {
+		bind = validateBind
+	}
+	if err := bind(s, &p, b); err != nil || s.t.server.skip || s.t.settled {
 		return err
-	}
-	if p.plan.SingleStatement().Cursor != nil {
-		if err := s.readWholeBind(b); err != nil {
-			return err
-		}
-		b.portal = bytes.Clone(b.portal)
-		if err := s.bindFetch(&p, b.rest); err != nil || s.t.server.skip || s.t.settled {
-			return err
-		}
 	}
 	if err := s.recordPortal(b.portal, p); err != nil {
 		return err
@@ -164,6 +154,11 @@ func (s *session) bindLocally(b *pendingBind) error {
 		}
 	}
 	return s.queueReply(wire.FrameBindComplete)
+}
+
+// validateBind checks the Bind of a statement whose parameters, if any, are those that its Parse declared.
+func validateBind(_ *session, _ *portal, b *pendingBind) error {
+	return request.ValidateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt)
 }
 
 // readWholeBind reads the whole Bind frame from the client's stream, because Sluice itself needs its parameters. It

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/cursor"
-	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -121,33 +120,35 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 }
 
 // bindFetch records in p the result formats of a FETCH's Bind, and at once changes the cursor to them. The client may
-// describe the portal before its Execute. rest is the Bind after its names. If t.skip is set, the client already has
-// an error of the server.
-func (s *session) bindFetch(p *portal, rest []byte) error {
+// describe the portal before its Execute. If t.skip is set, the client already has an error of the server.
+func bindFetch(s *session, p *portal, b *pendingBind) error {
+	if err := validateBind(s, p, b); err != nil {
+		return err
+	}
 	c := p.plan.SingleStatement().Cursor
-	if c == nil || c.Verb != rewrite.FetchCursor {
+	if c.Verb != rewrite.FetchCursor {
 		return nil
 	}
-	values, formats, ok := wire.SplitBind(rest)
+	values, formats, ok := wire.SplitBind(b.rest)
 	if !ok {
 		return wire.ErrFormat
 	}
 	if p.formats = bytes.Clone(formats); s.portals.named[c.Name].cursor == nil {
-		return s.stored.CheckFormats(c.Name, int(binary.BigEndian.Uint16(rest[len(values):])))
+		return s.stored.CheckFormats(c.Name, int(binary.BigEndian.Uint16(b.rest[len(values):])))
 	}
 	return s.setCursorFormats(c.Name, p.formats)
 }
 
-// describeLocally describes a statement or portal that Sluice answers, with result formats. Sluice describes the
-// rows of a stored cursor, the server those of any other cursor. FETCH from an unknown cursor returns no rows, as in
-// PostgreSQL, where only its Execute fails.
-func (s *session) describeLocally(plan *rewrite.Plan, formats []byte) error {
-	c := plan.SingleStatement().Cursor
-	if c != nil && c.Verb == rewrite.FetchCursor && s.stored.Find(c.Name) != nil {
-		return s.queueReply(s.stored.Find(c.Name).RowDescription(formats))
+// describeFetch describes a statement about a cursor, in the formats of its portal. Sluice describes the rows of a
+// stored cursor, the server those of any other cursor. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
+// where only its Execute fails.
+func describeFetch(s *session, p *portal) error {
+	c := p.plan.SingleStatement().Cursor
+	if c.Verb == rewrite.FetchCursor && s.stored.Find(c.Name) != nil {
+		return s.queueReply(s.stored.Find(c.Name).RowDescription(p.formats))
 	}
-	if c == nil || c.Verb != rewrite.FetchCursor || s.portals.named[c.Name].cursor == nil || s.b == nil {
-		return s.queueReply(result.DescribeOrNoData(s.srv.handlers[plan.SingleStatement().Does].columns, plan.SingleStatement()))
+	if c.Verb != rewrite.FetchCursor || s.portals.named[c.Name].cursor == nil || s.b == nil {
+		return s.queueReply(wire.FrameNoData)
 	}
 	if err := s.ensureBackend(); err != nil {
 		return err

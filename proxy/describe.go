@@ -61,9 +61,18 @@ func (s *session) handleDescribe(frame []byte) error {
 		if err := s.queueReply(params); err != nil {
 			return err
 		}
-		return s.describeLocally(plan, nil)
+		return s.describeLocally(&portal{plan: plan})
 	}
 	return s.describeStatement(cs)
+}
+
+// describeLocally describes a portal that Sluice answers, or a statement, as the portal p with nothing but its plan.
+func (s *session) describeLocally(p *portal) error {
+	h := &s.srv.handlers[p.plan.SingleStatement().Does]
+	if h.describe != nil {
+		return h.describe(s, p)
+	}
+	return s.queueReply(result.DescribeOrNoData(h.columns, p.plan.SingleStatement()))
 }
 
 // describePortal describes a portal. A portal that Sluice has not recorded, such as an SQL cursor's, may exist on the
@@ -71,10 +80,8 @@ func (s *session) handleDescribe(frame []byte) error {
 func (s *session) describePortal(name, frame []byte) error {
 	p := s.findPortal(name)
 	switch {
-	case p.local && p.plan.SingleStatement().Advisory != nil:
-		return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
 	case p.local:
-		return s.describeLocally(p.plan, p.formats)
+		return s.describeLocally(&p)
 	case p.work != nil:
 		return p.work.describe(s, name)
 	case s.b == nil, len(name) == 0 && !p.open:

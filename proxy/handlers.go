@@ -27,6 +27,11 @@ type statementHandler struct {
 	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends an
 	// error to the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
+	// bind sets in the new portal p what the Bind b says of the statement, which Sluice runs. b is read whole. If bind is
+	// nil, the values of the Bind do not matter. The caller sends an error to the client.
+	bind func(s *session, p *portal, b *pendingBind) error
+	// describe answers a Describe of the portal p, or of the statement if p has the plan only. It overrides columns.
+	describe func(s *session, p *portal) error
 	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The caller
 	// sends an error to the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error
@@ -80,13 +85,13 @@ var handlers = [rewrite.LocalWorkCount]statementHandler{
 	rewrite.DiscardsSequences: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
 		run: runDiscardSequences, tag: result.RuleTag, planInScript: planLocalAnswer},
 
-	rewrite.Locks: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, params: lockParamsFrame,
+	rewrite.Locks: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, params: lockParamsFrame, bind: bindLockKey, describe: describeLock,
 		run: withStatementCount(runAdvisoryStatement), columns: result.DescribeLock, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planAdvisoryLock},
 	rewrite.ChangesDatabase: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, execute: executeUncounted,
 		run: withStatementCount((*session).createOrDropDatabase), tag: result.DatabaseTag, planInScript: refuseDatabaseInScript},
 	rewrite.Alters: {parsesLocally: alwaysLocal, runsLocally: canRunSteppedDDL, query: querySteppedDDL, execute: executeSteppedDDL,
 		run: withStatementCount((*session).runSteppedDDL), tag: result.AlterationTag, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, framed: cursorByFrames, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer},
+	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, framed: cursorByFrames, bind: bindFetch, describe: describeFetch, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer},
 	rewrite.CopiesIn:   {parsesLocally: alwaysLocal, runsLocally: emulatesCopyIn, earlyQuery: queryCopyIn, execute: executeCopyIn, planInScript: (*scriptPlanner).planOnServer},
 
 	rewrite.Shows: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,

@@ -28,17 +28,23 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 	return result.DescribeParams(types), nil
 }
 
-// bindAdvisoryKey reads a lock's key from rest, the part of a Bind after the names. It sets the portal's fields key
-// and binary (the answer's format). Its errors are those of PostgreSQL.
-func (p *portal) bindAdvisoryKey(a *rewrite.AdvisoryCall, oids string, statement, rest []byte) error {
-	types, err := advisory.ResolveParamTypes(a, oids)
+// describeLock describes the answer of a lock call, in the format of its portal.
+func describeLock(s *session, p *portal) error {
+	return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
+}
+
+// bindLockKey reads a lock's key from a Bind. It sets the portal's fields key and binary (the answer's format). Its
+// errors are those of PostgreSQL.
+func bindLockKey(_ *session, p *portal, b *pendingBind) error {
+	a := p.plan.SingleStatement().Advisory
+	types, err := advisory.ResolveParamTypes(a, b.cs.Template.OIDs)
 	if err != nil {
 		return err
 	}
-	if err := request.ValidateBind(rest, len(types), statement); err != nil {
+	if err := request.ValidateBind(b.rest, len(types), b.stmt); err != nil {
 		return err
 	}
-	values, formats, ok := advisory.ParseBindValues(rest)
+	values, formats, ok := advisory.ParseBindValues(b.rest)
 	if !ok {
 		return wire.ErrFormat
 	}
