@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -36,7 +37,7 @@ func (s *session) applySettings(inBlock bool) error {
 		}()
 	}
 	refusal, err := s.syncSettingsAndSchema()
-	clientErr := error(errBackendLost)
+	clientErr := error(sqlerror.BackendLost)
 	for losses := 1; err != nil && !isBackendUsableAfter(err) && !s.pin.IsPinned() && losses < maxSettingLosses; losses++ {
 		s.srv.metrics.CountBackendLost(metrics.LostIdle)
 		s.dropBackend(reservoir.Broken)
@@ -53,8 +54,8 @@ func (s *session) applySettings(inBlock bool) error {
 	if err == nil && refusal == nil {
 		return nil
 	}
-	if err != nil && refusal != nil && clientErr == error(errBackendLost) {
-		clientErr = errSettingNotApplied(refusal)
+	if err != nil && refusal != nil && clientErr == error(sqlerror.BackendLost) {
+		clientErr = sqlerror.SettingNotApplied(refusal)
 	}
 	s.endTransaction(false)
 	return s.failApplySettings(e, inBlock, refusal, err, clientErr)
@@ -115,7 +116,7 @@ func (s *session) failApplySettings(e sessionEvent, inBlock bool, refusal []byte
 		if merr := s.applyEvent(e); merr != nil {
 			return merr
 		}
-		return errSettingNotApplied(refusal)
+		return sqlerror.SettingNotApplied(refusal)
 	}
 }
 
@@ -132,7 +133,7 @@ func (s *session) restoreStartupSettings() error {
 		return &lostError{err: err}
 	}
 	if refusal != nil {
-		return errSettingNotApplied(refusal)
+		return sqlerror.SettingNotApplied(refusal)
 	}
 	for _, c := range sets {
 		s.settings.Stage(c)

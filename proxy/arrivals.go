@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/admission"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
@@ -56,7 +57,7 @@ func (srv *Server) startClient(conn net.Conn, keptAlive bool) bool {
 		srv.metrics.CountStartupRefusal(metrics.RefusedClients)
 		// The socket's buffer usually has room for the error. A client that has already sent bytes may not receive the error.
 		conn.SetWriteDeadline(time.Now().Add(refusalWriteTimeout))
-		conn.Write(errTooManyClients(srv.cfg.MaxClients).Append(nil))
+		conn.Write(sqlerror.TooManyClients(srv.cfg.MaxClients).Append(nil))
 		conn.Close()
 	case displaced != nil:
 		displaced.Net.Close() // the startup ends with an error, and is counted

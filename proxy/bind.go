@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -35,7 +36,7 @@ type pendingBind struct {
 // the Bind may be unread, and the session skips to the Sync.
 func (s *session) handleBind(total int) error {
 	if s.exceedsServerLimit(total) {
-		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
+		return s.refuseFrame(total, sqlerror.MessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	c := &s.client
 	b := pendingBind{total: total}
@@ -81,7 +82,7 @@ func (s *session) handleBind(total int) error {
 // transaction with DDL (commitPartIfNeeded). Waiting may move the client's buffer.
 func (s *session) resolveBoundStatement(b *pendingBind) error {
 	if b.cs = s.statements.Find(b.stmt); b.cs == nil {
-		return errNoStatement(b.stmt)
+		return sqlerror.NoStatement(b.stmt)
 	}
 	anew := s.srv.pool.keeper.Maps() || s.optionsChanged(b.cs.Template)
 	if !anew && !s.parts.IsOn() {
@@ -168,7 +169,7 @@ func (s *session) readWholeBind(b *pendingBind) error {
 		return nil
 	}
 	if b.total > s.srv.cfg.MaxStatementBytes {
-		return errStatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
+		return sqlerror.StatementTooLong(b.total, s.srv.cfg.MaxStatementBytes)
 	}
 	if why := s.reserveFrameMemory(b.total); why != nil {
 		return why
@@ -282,7 +283,7 @@ func (s *session) planBind(b *pendingBind, bound portal) (*rewrite.Plan, error) 
 }
 
 // replanBind plans a Bind's statement again, by the schema that was read when the session got its backend. It stores
-// the new plan in the portal. The error is errSchemaChanged if Sluice has already split the frame by the old plan.
+// the new plan in the portal. It returns sqlerror.SchemaChanged if Sluice has already split the frame by the old plan.
 func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error) {
 	if err := s.replanByNames(b.cs); err != nil {
 		return nil, err
@@ -296,7 +297,7 @@ func (s *session) replanBind(b *pendingBind, bound portal) (*rewrite.Plan, error
 	plan := b.cs.Template.Plan
 	if plan != bound.plan {
 		if bound.split != nil || bound.bound != nil || plan.ActiveSplit() != nil {
-			return nil, errSchemaChanged // the frame was taken apart by the old plan
+			return nil, sqlerror.SchemaChanged // the frame was taken apart by the old plan
 		}
 		s.portals.setPlan(b.portal, plan)
 	}

@@ -131,7 +131,7 @@ func (srv *Server) sendCancel(ctx context.Context, conn *reservoir.Conn) error {
 func (s *session) finishCancel() (asked bool) {
 	asked, reached := s.waits.FinishCancel()
 	if asked && s.t != nil && s.t.nested.on { // the client's own turn must still hear of the cancel
-		s.t.request.pendingCancel = errCanceled
+		s.t.request.pendingCancel = interrupt.ErrCanceled
 	}
 	if reached && !s.waitOutCancel() {
 		s.recordPinLoss()
@@ -189,14 +189,14 @@ func (s *session) onReadDeadline() error {
 	case s.t.awaitsOnlyReady(): // the statement was answered in full, and an error would be a second answer
 		s.waits.DropRequested()
 		t.output.stop = nil
-	case due == errTimedOut:
+	case due == interrupt.ErrTimedOut:
 		t.clock.Stop()
 		s.waits.Arm()
-		return s.giveUpStatement(errTimedOut)
+		return s.giveUpStatement(interrupt.ErrTimedOut)
 	case t.output.stop != nil:
 		return s.giveUpStatement(t.output.stop)
-	case due == errCanceled:
-		return s.giveUpStatement(errCanceled)
+	case due == interrupt.ErrCanceled:
+		return s.giveUpStatement(interrupt.ErrCanceled)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (s *session) onReadDeadline() error {
 func (s *session) giveUpStatement(e *wire.Error) error {
 	t := s.t
 	facts := stopping.Statement{
-		Forwarded:    e == errCanceled && s.srv.cfg.ForwardCancel,
+		Forwarded:    e == interrupt.ErrCanceled && s.srv.cfg.ForwardCancel,
 		Readable:     s.b.src.Raw.Peek() == rawconn.Readable,
 		MayCommit:    t.server.outcome.MayCommit(),
 		KeepsBackend: s.dedicated || s.pin.IsPinned(),
@@ -221,7 +221,7 @@ func (s *session) giveUpStatement(e *wire.Error) error {
 		s.waits.RestartGrace(s.srv.cfg.CancelGrace)
 		return nil
 	}
-	s.waits.Consume(errCanceled)
+	s.waits.Consume(interrupt.ErrCanceled)
 	switch action {
 	case stopping.LetRun:
 		s.srv.metrics.CountCancel(metrics.CancelIneffective)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -12,9 +13,9 @@ import (
 // means the same. After SET search_path, only a backend that has the statement can tell whether it does.
 
 // errConstantsChanged refuses a statement that this backend must parse again with another reading of its constants.
-var errConstantsChanged = &wire.Error{Code: errPlanChanged.Code, Message: errPlanChanged.Message,
+var errConstantsChanged = &wire.Error{Code: sqlerror.PlanChanged.Code, Message: sqlerror.PlanChanged.Message,
 	Detail: "Settings by which its constants are read were changed since the client prepared the statement, and this backend does not have it from before.",
-	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: errPlanChanged.Origin}
+	Hint:   "Prepare it again behind the change, or pass the constants as parameters.", Origin: sqlerror.PlanChanged.Origin}
 
 // reuseParsedStatement replaces prepareForClient for a statement whose constants a new Parse would read differently.
 // Only a statement that the backend has parsed before may run. From that point on no other client uses the statement,
@@ -38,7 +39,7 @@ func (s *session) reuseParsedStatement(cs *statement.Client) (*statement.Server,
 		}
 	}
 	if cs.Described != nil && st.Description != cs.Described && (st.Description == nil || !st.Description.IsCompatible(cs.Described)) {
-		return nil, errPlanChanged
+		return nil, sqlerror.PlanChanged
 	}
 	s.srv.metrics.CountPreparedUse(metrics.PreparedHit)
 	s.tx.log.RefuseReplay(retry.Pinned) // no other backend would have it

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -76,16 +77,16 @@ func (s *session) chainsInFailedBlock(plan *rewrite.Plan) bool {
 // errInFailedBlock returns the error of a query that is not allowed in a failed block.
 func (s *session) errInFailedBlock(plan *rewrite.Plan) *wire.Error {
 	if s.chainsInFailedBlock(plan) {
-		return errNoChain
+		return sqlerror.NoChain
 	}
-	return errAborted
+	return sqlerror.Aborted
 }
 
 // errRollbackToInFailed returns the error of ROLLBACK TO in a block that failed in Sluice, not at the server. It is
 // 25P02 if a lost backend had the block, otherwise 3B001. Emulated savepoints have another error.
 func (p *pairing) errRollbackToInFailed(st *rewrite.Statement) *wire.Error {
 	if p.failedBegin == nil {
-		return errAborted
+		return sqlerror.Aborted
 	}
 	return block.ErrNoSavepoint(st.Tx.Name)
 }
@@ -166,7 +167,7 @@ func (s *session) answerTxControl(plan *rewrite.Plan, sql []byte) (done bool, er
 // answerSecondBegin answers a second BEGIN if the first was not sent to the server yet. As in PostgreSQL the client
 // gets a warning, and the first BEGIN stays in force. But READ WRITE in the second takes effect.
 func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err error) {
-	if err := s.queueReply(warnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
+	if err := s.queueReply(sqlerror.WarnInTransaction.AppendNotice(nil, "WARNING")); err != nil {
 		return err
 	}
 	if st.Tx.ReadWrite && s.tx.log == nil {
@@ -208,7 +209,7 @@ func (s *session) weakenedWarning() []byte {
 	if !notice.WarningsWanted(&s.settings) {
 		return nil
 	}
-	return warnWeakened.AppendNotice(nil, "WARNING")
+	return sqlerror.WarnWeakened.AppendNotice(nil, "WARNING")
 }
 
 // beginTag returns the CommandComplete of a BEGIN, with the client's own word, BEGIN or START TRANSACTION.
@@ -257,7 +258,7 @@ const beginReadWrite = "BEGIN READ WRITE"
 // PostgreSQL it has no effect but a warning.
 func (s *session) answerModesOutsideBlock() error {
 	s.srv.metrics.CountLocalAnswer(metrics.LocalSetting)
-	return s.queueReply(warnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
+	return s.queueReply(sqlerror.WarnModesOutside.AppendNotice(nil, "WARNING"), frameSet)
 }
 
 var (

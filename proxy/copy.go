@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -313,17 +314,17 @@ func (s *session) handleIdleLossBy(said *serverFatalError) error {
 	}
 	s.srv.log.Warn("backend lost between two transactions", append(s.logAttrs(), "error", said)...)
 	err := s.handleIdleLoss()
-	if err == errPinLost {
-		return (&lostError{err: said}).withServerReason(errPinLost)
+	if err == sqlerror.PinLost {
+		return (&lostError{err: said}).withServerReason(sqlerror.PinLost)
 	}
 	return err
 }
 
 // handleIdleLoss handles the loss of a backend between transactions. A session whose state is on the backend ends with
-// errPinLost. Any other session continues with a new backend.
+// sqlerror.PinLost. Any other session continues with a new backend.
 func (s *session) handleIdleLoss() error {
 	if s.pin.IsPinned() || s.dedicated {
-		return errPinLost
+		return sqlerror.PinLost
 	}
 	s.srv.metrics.CountBackendLost(metrics.LostIdle)
 	s.dropBackend(reservoir.Broken)

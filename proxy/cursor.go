@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/advisory"
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/cursor"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -60,7 +61,7 @@ func (s *session) runCursorStatement(st *rewrite.Statement) error {
 	// As in PostgreSQL, the error of a failed block comes before errors of the cursor's query. These come before the
 	// error of a DECLARE outside a block. The server reports a duplicate name at the Bind.
 	case s.txStatus() == 'E':
-		return errAborted
+		return sqlerror.Aborted
 	case c == nil:
 		return s.closeAllCursors()
 	case c.Verb != rewrite.DeclareCursor:
@@ -100,7 +101,7 @@ var noParameters = []byte{0, 0, 0, 0}
 func (s *session) declareCursor(c *rewrite.CursorStatement, cs *statement.Client, values []byte, simple bool) error {
 	switch {
 	case s.stored.Find(c.Name) != nil:
-		return s.failDeclare(cs, errPortalExists([]byte(c.Name)))
+		return s.failDeclare(cs, sqlerror.PortalExists([]byte(c.Name)))
 	case c.Hold && c.Scroll && s.inBlock():
 		return cursor.ErrHoldScrolls
 	}
@@ -145,7 +146,7 @@ func (s *session) findOpenCursor(c *rewrite.CursorStatement) (portal, error) {
 	p := s.portals.named[c.Name]
 	switch {
 	case s.txStatus() == 'E':
-		return p, errAborted
+		return p, sqlerror.Aborted
 	case !p.open:
 		return p, s.parts.ErrUnknownCursor(c.Name)
 	case p.cursor == nil:

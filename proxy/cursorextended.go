@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/cursor"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -85,7 +86,7 @@ func (d *boundDeclare) bytes() int { return len(d.Values) }
 func (d *boundDeclare) execute(s *session, name []byte, p portal, _ []byte) error {
 	switch {
 	case s.txStatus() == 'E':
-		return errAborted
+		return sqlerror.Aborted
 	case p.done:
 		return cursor.ErrPortalDone(name)
 	case !s.inBlock() && !d.Cursor.Hold:

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -30,7 +31,7 @@ func (s *session) handleDescribe(frame []byte) error {
 	}
 	cs := s.statements.Find(name)
 	if cs == nil {
-		return errNoStatement(name)
+		return sqlerror.NoStatement(name)
 	}
 	if err := s.replanByNames(cs); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (s *session) describePortal(name, frame []byte) error {
 	case p.work != nil:
 		return p.work.describe(s, name)
 	case s.b == nil, len(name) == 0 && !p.open:
-		return errNoPortal(name)
+		return sqlerror.NoPortal(name)
 	}
 	if p.stmt != nil {
 		if err := s.checkDescribeFits(p.stmt.Template, p.stmt.Template.PortalDescription.Load()); err != nil {
@@ -114,13 +115,13 @@ func (s *session) describeInFailedBlock(cs *statement.Client) error {
 		if st := cs.Template.Plan.SingleStatement(); st == nil || st.SetConfigColumns == nil {
 			return s.queueReply(result.DescribeDeclaredParams(cs.Template.OIDs), wire.FrameNoData)
 		}
-		return errAborted
+		return sqlerror.Aborted
 	}
 	if s.state == failed || s.b.prepared.Find(cs.Template) == nil {
 		if params := result.DescribeRowless(cs.Template.SQL, cs.Template.OIDs); params != nil {
 			return s.queueReply(params, wire.FrameNoData)
 		}
-		return errAborted
+		return sqlerror.Aborted
 	}
 	return s.describeOnBackend(cs, s.b.prepared.Find(cs.Template)) // the server has the statement
 }
@@ -150,7 +151,7 @@ func (s *session) describeStatement(cs *statement.Client) error {
 	}
 	s.revalidateStatement(cs)
 	st, err := s.prepareForClient(cs)
-	if err == errPlanChanged && cs.Described != nil { // PostgreSQL reports this after the parameters
+	if err == sqlerror.PlanChanged && cs.Described != nil { // PostgreSQL reports this after the parameters
 		if params, _ := cs.Described.SplitFrames(); params != nil {
 			if terr := s.queueReply(params); terr != nil {
 				return terr

@@ -107,7 +107,7 @@
 //	replay      replay.go, replaylog.go, abort.go, reacquire.go, resend.go, resendframe.go, replan.go, gate.go,
 //	            recordedvalues.go, resendvalues.go, transactiontime.go, packages recorded and txtime, querytime.go,
 //	            savepoint.go, discarded.go
-//	bytes       errors.go, packages wire and rawconn
+//	bytes       packages wire, rawconn and sqlerror (the errors that Sluice itself sends)
 //
 // docs/glossary.md explains words such as turn, block, plan and pin. In names here, owed is a pending reply, kept a
 // setting that Sluice stores instead of the server, carried a setting that Sluice applies to each backend of the

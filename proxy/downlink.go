@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/notice"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -52,9 +53,9 @@ func (s *session) finishTurn() error {
 // frame was sent, and the new backend never got that frame.
 func (s *session) failUnsentTurn() error {
 	if s.inBlock() {
-		return s.abandonTurn(errBackendLost, reservoir.Unclean)
+		return s.abandonTurn(sqlerror.BackendLost, reservoir.Unclean)
 	}
-	return s.abandonTurn(errUnsent, reservoir.Unclean)
+	return s.abandonTurn(sqlerror.Unsent, reservoir.Unclean)
 }
 
 // awaitPendingReplies relays answers, in the middle of a turn, until no reply is pending. If the backend is lost and

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -84,7 +85,7 @@ func (s *session) parseStatement(name, sql, oids []byte) error {
 // prepared statement therefore has at most one statement (Plan.SingleStatement).
 func (s *session) checkPreparable(t *statement.Template) error {
 	if len(t.Plan.Statements) > 1 { // as in PostgreSQL it comes first
-		return errMultipleCommands
+		return sqlerror.MultipleCommands
 	}
 	if st := t.Plan.SingleStatement(); st != nil && s.srv.handlers[st.Does].params != nil {
 		if _, err := s.srv.handlers[st.Does].params(st, t.OIDs); err != nil {
@@ -100,9 +101,9 @@ func (s *session) checkStatementName(name []byte) error {
 	switch {
 	case len(name) == 0:
 	case s.statements.Named()[string(name)] != nil:
-		return errStatementExists(name)
+		return sqlerror.StatementExists(name)
 	case len(s.statements.Named()) >= s.srv.cfg.PreparedPerClient:
-		return errTooManyStatements(s.srv.cfg.PreparedPerClient)
+		return sqlerror.TooManyStatements(s.srv.cfg.PreparedPerClient)
 	default:
 		if full := s.memory.account.ExceededBound(account.Own, statement.NameBytes+len(name)); full != nil {
 			return errOutOfMemory(full)
@@ -215,7 +216,7 @@ func (s *session) handleExecute(frame []byte) error {
 	case p.work != nil:
 		return p.work.execute(s, name, p, frame)
 	case s.b == nil, len(name) == 0 && !p.open: // the backend may still have an unnamed portal that Sluice opened
-		return errNoPortal(name)
+		return sqlerror.NoPortal(name)
 	case p.done:
 		return s.executeDonePortal(name, p.plan.SingleStatement())
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/constraint"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/notice"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -130,7 +132,7 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 	server := withdrawConn{ddlConn{s}, end}
 	valid, err, cause := false, error(nil), metrics.IndexCancelled
 	switch why {
-	case errCanceled, errTimedOut:
+	case interrupt.ErrCanceled, interrupt.ErrTimedOut:
 		s.waits.Consume(why)
 		valid, err = work.Withdraw(server)
 	case errClientGone:
@@ -151,7 +153,7 @@ func (s *session) withdrawIndex(work *constraint.IndexJob, why error) error {
 	}
 	s.recordInvalidIndex(work, cause, err)
 	if told, ok := why.(*wire.Error); ok && (refusalFrom(err) != nil || err == errTooLate) {
-		return errIndexJobContinues(told)
+		return sqlerror.IndexJobContinues(told)
 	}
 	if _, lost := errors.AsType[*lostError](err); lost || err == errCut {
 		return err
@@ -182,7 +184,7 @@ type withdrawConn struct {
 func (w withdrawConn) Ask(sql string, row func(values []string)) error {
 	for {
 		err := w.ddlConn.Ask(sql, row)
-		if err != errClientGone && err != errCanceled && err != errTimedOut { // one of these ended the pause after a conflict
+		if err != errClientGone && err != interrupt.ErrCanceled && err != interrupt.ErrTimedOut { // one of these ended the pause after a conflict
 			return err
 		}
 		w.ConsumeCancel(err)

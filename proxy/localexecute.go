@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/proxy/cursor"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -105,7 +106,7 @@ func (s *session) executeTxControl(st *rewrite.Statement, sql string) error {
 	case s.canFoldModesNow(st):
 		return s.foldModesIntoBegin(st)
 	case s.state != failed:
-		return errNoPortal(nil)
+		return sqlerror.NoPortal(nil)
 	case st.Tx.Verb == rewrite.RollbackTo:
 		return s.errRollbackToInFailed(st)
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -21,7 +22,7 @@ func (s *session) setLocalSetting(c *rewrite.SettingChange, several bool) (notic
 	txOnly := c.Action == rewrite.SetLocal
 	value, bad := settings.CheckedValue(c)
 	if txOnly && !several && !s.inBlock() { // lasts until the Sync, or until the end of the block if a BEGIN follows
-		notice = warnNoTransaction.AppendNotice(nil, "WARNING")
+		notice = sqlerror.WarnNoTransaction.AppendNotice(nil, "WARNING")
 	}
 	switch {
 	case bad != nil:

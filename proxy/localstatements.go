@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -210,7 +211,7 @@ func runTagOnly(s *session, st *rewrite.Statement, several bool) (frames [][]byt
 	frames = notice.Frames(&s.settings, st)
 	switch {
 	case st.OfBlock && !several && !s.inBlock():
-		frames = append(frames, warnModesOutside.AppendNotice(nil, "WARNING"))
+		frames = append(frames, sqlerror.WarnModesOutside.AppendNotice(nil, "WARNING"))
 	case st.Weakened:
 		frames = append(frames, s.weakenedWarning())
 	}
@@ -277,7 +278,7 @@ func (s *session) runSettingChanges(st *rewrite.Statement, several bool) (frames
 func runDeallocate(s *session, st *rewrite.Statement, _ bool) (frames [][]byte, err error) {
 	name := st.Deallocate
 	if s.statements.Named()[name] == nil {
-		return nil, errNoStatement([]byte(name))
+		return nil, sqlerror.NoStatement([]byte(name))
 	}
 	// If the multi-statement query is replayed, the replay needs the deallocated statement again.
 	if was := s.t.request.stateBeforeScript; was != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -159,7 +160,7 @@ func lockTimeout(c *settings.Client) time.Duration {
 var errLockTimeout = &wire.Error{Code: "55P03", Message: "canceling statement due to lock timeout"}
 
 // advisoryLockError turns an error of a statement on the lock table into one for the client. An error of the server,
-// such as a missing privilege, retains its SQLSTATE. Any other error becomes errNoBackend.
+// such as a missing privilege, retains its SQLSTATE. Any other error becomes sqlerror.NoBackend.
 func advisoryLockError(err error) error {
 	if r, ok := errors.AsType[*locktable.RefusedError](err); ok {
 		return &wire.Error{Code: r.Code, Message: "the table of advisory locks cannot be used: " + r.Message, Hint: "See " + advisory.Table + "."}
@@ -167,7 +168,7 @@ func advisoryLockError(err error) error {
 	if _, ok := errors.AsType[*wire.Error](err); ok || err == nil {
 		return err
 	}
-	return errNoBackend(err)
+	return sqlerror.NoBackend(err)
 }
 
 // releaseAdvisoryLock undoes one taking of a lock. If the session does not hold the lock, ok is false, and notices

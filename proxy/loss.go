@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -25,7 +26,7 @@ func (s *session) handleBackendLoss(gone *lostError) error {
 	}
 	s.readServerFatal(gone)
 	clientErr, when := gone.withServerReason(s.backendLossError()), "transaction"
-	if clientErr != nil && clientErr.Code == errUnknownOutcome.Code {
+	if clientErr != nil && clientErr.Code == sqlerror.UnknownOutcome.Code {
 		when = "unknown_outcome"
 	}
 	s.recordLoss(gone, when)
@@ -62,19 +63,19 @@ func (s *session) backendLossError() *wire.Error {
 	t := s.t
 	switch o := &t.server.outcome; {
 	case t.output.batches != nil:
-		return t.output.batches.Lost(errUnknownOutcome)
+		return t.output.batches.Lost(sqlerror.UnknownOutcome)
 	case o.IsUnknown() || s.tx.job.HasHeldTag() || t.settled: // a job: see settleIndexJob
-		return errUnknownOutcome
+		return sqlerror.UnknownOutcome
 	case t.output.refused != nil && !t.owed.empty() && t.owed.first().reply == t.output.refused: // all earlier replies have arrived
 		return t.output.refused.err
 	case s.needsNothingMore():
 		return nil
 	case o.HasEnded():
-		return errRestLost
+		return sqlerror.RestLost
 	case s.inBlock() || o.WouldLoseWork():
-		return errBackendLost
+		return sqlerror.BackendLost
 	}
-	return errReadLost
+	return sqlerror.ReadLost
 }
 
 // needsNothingMore reports whether the client needs no more bytes from the backend. All answers must have arrived.
@@ -180,7 +181,7 @@ func (s *session) endTurnOnCut() error {
 		return errCut
 	}
 	told := s.backendLossError()
-	if told == errBackendLost || told == errReadLost {
+	if told == sqlerror.BackendLost || told == sqlerror.ReadLost {
 		return errCut
 	}
 	s.t.abandonedConn = s.b.conn

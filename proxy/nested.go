@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/feature"
 	"github.com/sluice-proxy/sluice/proxy/listing"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
@@ -119,7 +120,7 @@ func (s *session) runAsQuery(sql string) error {
 func (s *session) failBlock() error {
 	end, err := s.runNestedTurn(nestedTurn{hiddenAnswer: silent.NewAnswer(silent.ExpectFailure)}, func() error {
 		s.t.request.ended = true
-		return errAborted
+		return sqlerror.Aborted
 	})
 	if err == nil && end.Err != nil {
 		return errNotFailed

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
@@ -88,10 +89,10 @@ func (srv *Server) admitClient(in *clientConn, raw rawconn.Conn) *session {
 // openSession counts the client before slow work, so that max_clients also holds for clients that arrive together.
 func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, error) {
 	if srv.draining.Load() {
-		return nil, errDraining
+		return nil, sqlerror.Draining
 	}
 	if srv.memory.IsShort() {
-		fatal := *errLowMemory
+		fatal := *sqlerror.LowMemory
 		fatal.Fatal = true
 		return nil, &fatal
 	}
@@ -106,7 +107,7 @@ func (srv *Server) openSession(h *startup.Client, in *clientConn) (*session, err
 		}
 	}()
 	if n := srv.clients.Add(1); n > int64(srv.cfg.MaxClients) {
-		return nil, errTooManyClients(srv.cfg.MaxClients)
+		return nil, sqlerror.TooManyClients(srv.cfg.MaxClients)
 	}
 	s := newSession(srv, srv.ids.Add(1), h)
 	s.inSchema, s.arrival = schema, in
@@ -153,7 +154,7 @@ func (srv *Server) resolveDatabase(h *startup.Client) (schema string, err error)
 	means, ok := srv.names.Resolve(h.Database)
 	switch {
 	case !ok:
-		return "", errDatabaseNotListed(h.Database)
+		return "", sqlerror.DatabaseNotListed(h.Database)
 	case means.Schema == "":
 		h.Database = means.Database
 		return "", nil
@@ -188,7 +189,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 			case err != nil:
 				return nil, err
 			case !there:
-				return nil, errNoDatabase(h.Database)
+				return nil, sqlerror.NoDatabase(h.Database)
 			}
 		}
 		if err := s.applyEvent(started); err != nil {
@@ -207,7 +208,7 @@ func (srv *Server) prepareGreeting(s *session, h *startup.Client) ([]byte, error
 }
 
 // dialDedicated dials a backend for this client alone, with the client's startup parameters. It returns the notices
-// that the server sent. If the server refuses, the client gets the server's error. Any other failure is errNoBackend.
+// that the server sent. The client gets the server's error if the server refuses, else sqlerror.NoBackend.
 func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 	s.dedicated = true
 	ctx, stop := context.WithTimeout(s.srv.ctx, s.srv.cfg.Startup.Timeout)
@@ -219,7 +220,7 @@ func (s *session) dialDedicated(h *startup.Client) (notices []byte, err error) {
 			return nil, &wire.Error{Fatal: true, Code: refusal.Code, Message: refusal.Message,
 				Detail: refusal.Detail, Hint: refusal.Hint}
 		}
-		return nil, errNoBackend(err)
+		return nil, sqlerror.NoBackend(err)
 	}
 	s.attachBackend(conn)
 	for _, n := range conn.Notices {

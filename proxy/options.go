@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -137,7 +138,7 @@ func recordOptionsReset(s *session, _ *pendingReply, st *rewrite.Statement, tag 
 func (s *session) setOption(c *rewrite.SettingChange, several bool) (frame []byte, err error) {
 	set, err := s.options.Set(c, s.optionState())
 	if c.Action == rewrite.SetLocal && !several && !s.inBlock() {
-		frame = warnNoTransaction.AppendNotice(nil, "WARNING")
+		frame = sqlerror.WarnNoTransaction.AppendNotice(nil, "WARNING")
 	}
 	return s.appendOptionNotice(frame, set), err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serverfacts"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -143,7 +144,7 @@ func (s *session) settleOwnStatements(err error, partly func(error) error) error
 	switch {
 	case errors.As(err, &gone):
 		s.recordLoss(gone, "unknown_outcome")
-		err = errUnknownOutcome
+		err = sqlerror.UnknownOutcome
 		if s.pin.IsPinned() {
 			err = s.pinLostError()
 		}
@@ -152,7 +153,7 @@ func (s *session) settleOwnStatements(err error, partly func(error) error) error
 	case err == errClientGone:
 		return err
 	case err == errCut: // the client gets its error now; the session ends after the turn
-		err = errUnknownOutcome
+		err = sqlerror.UnknownOutcome
 		s.t.abandonedConn = s.b.conn
 		s.recordPinLoss()
 		s.dropBackend(reservoir.ClientGone)

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -68,8 +69,8 @@ func (s *session) ensureBackend() error {
 	}
 	s.sendSilentSets(resets)
 	if asked {
-		s.waits.Consume(errCanceled)
-		return errCanceled
+		s.waits.Consume(interrupt.ErrCanceled)
+		return interrupt.ErrCanceled
 	}
 	return s.waits.ArmTimeout()
 }
@@ -82,7 +83,7 @@ func (s *session) acquireBackend(inBlock bool) (asked bool, err error) {
 	switch {
 	case conn != nil:
 	case s.srv.memory.IsShort() && s.state != replaying:
-		err = errLowMemory
+		err = sqlerror.LowMemory
 	default:
 		conn, err = s.borrowBackend()
 	}
@@ -107,10 +108,10 @@ func (l *link) borrowError(err error) error {
 	switch {
 	case l.waits.IsCut():
 		return errCut
-	case err == errCanceled, err == errTimedOut, err == errClientGone, err == errCut, err == errLowMemory:
+	case err == interrupt.ErrCanceled, err == interrupt.ErrTimedOut, err == errClientGone, err == errCut, err == sqlerror.LowMemory:
 		return err
 	}
-	return errNoBackend(err)
+	return sqlerror.NoBackend(err)
 }
 
 // borrowBackend takes backends from the reservoir until one is alive, while the client waits. A replay gets one ahead
@@ -168,8 +169,8 @@ func (s *session) replaceBackend(cause error) error {
 	s.t.parsing.changes.Begin(&s.b.settings)
 	s.t.server.outcome = outcome.FromBlock(s.t.blockAtStatus(s.b.status))
 	if asked {
-		s.waits.Consume(errCanceled)
-		return errCanceled
+		s.waits.Consume(interrupt.ErrCanceled)
+		return interrupt.ErrCanceled
 	}
 	return s.waits.ArmTimeout()
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/pin"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -21,12 +22,12 @@ func (s *session) pinBackend(plan *rewrite.Plan) error {
 		return nil
 	}
 	if s.pin.IsGivenUp() {
-		return errPinBehindDiscard
+		return sqlerror.PinBehindDiscard
 	}
 	s.mapped.RecordPin(why, s.pin.IsPinned())
 	added, ok := s.pin.Pin(&s.t.request.pin, &pin.Statement{Plan: plan, IsDSQL: s.srv.cfg.Kind != Postgres, EndsTurn: s.t.request.ended}, s.srv.pins)
 	if !ok {
-		return errTooManyPins(s.srv.cfg.MaxPins, pinLabels[why])
+		return sqlerror.TooManyPins(s.srv.cfg.MaxPins, pinLabels[why])
 	}
 	if added {
 		s.srv.metrics.CountPin(pinLabels[why])

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/cursor"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/request"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -149,9 +150,9 @@ func (s *session) recordPortal(name []byte, p portal) error {
 	}
 	switch old := s.portals.named[string(name)]; {
 	case s.srv.observers.portalWork(s, name) != nil:
-		return errPortalExists(name)
+		return sqlerror.PortalExists(name)
 	case old.open && (old.local || p.local): // if neither is local, the server detects the conflict
-		return errPortalExists(name)
+		return sqlerror.PortalExists(name)
 	case old.open && (old.cursor != nil || p.cursor != nil):
 		return nil // the server refuses the second
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-proxy/sluice/proxy/account"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -26,16 +27,16 @@ const (
 func (s *session) checkTextFits(name []byte, t *statement.Template) error {
 	ends := s.inBlock() && s.isAllowedInFailedBlock(t.Plan) && t.Cost <= 2*statement.TemplateCost
 	if s.state == idle && s.srv.memory.IsShort() {
-		return errLowMemory
+		return sqlerror.LowMemory
 	}
 	if full := s.memory.account.ExceededBound(account.Texts, t.Cost); len(name) > 0 && full != nil {
 		if full.Key == textsKey {
-			return errClientTextsTooLong(full.Limit)
+			return sqlerror.ClientTextsTooLong(full.Limit)
 		}
 		return errOutOfMemory(full)
 	}
 	if !ends && !s.srv.pool.templates.EnsureRoom() {
-		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
+		return sqlerror.TotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
 }
@@ -46,11 +47,11 @@ func (s *session) checkDescribeFits(t *statement.Template, have *statement.Descr
 	case have != nil, s.isAllowedInFailedBlock(t.Plan):
 		return nil
 	case full != nil && full.Key == textsKey:
-		return errClientTextsTooLong(full.Limit)
+		return sqlerror.ClientTextsTooLong(full.Limit)
 	case full != nil:
 		return errOutOfMemory(full)
 	case !s.srv.pool.templates.EnsureRoom():
-		return errTotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
+		return sqlerror.TotalTextsTooLong(s.srv.cfg.PreparedTotalBytes)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -58,7 +59,7 @@ func (s *session) newClientStatement(tmpl *statement.Template, since uint64) sta
 }
 
 // prepareForClient returns the backend's statement for cs, and prepares it if needed. If the statement's columns
-// differ from those that the client knows, the error is errPlanChanged. prepareForClient may send frames, await
+// differ from those that the client knows, the error is sqlerror.PlanChanged. prepareForClient may send frames, await
 // answers, and replace the backend. Only on success does it update the template and epoch (schema version) of cs. If
 // the server refuses the text, the client gets that error, and both results are nil.
 func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, error) {
@@ -94,7 +95,7 @@ func (s *session) prepareForClient(cs *statement.Client) (*statement.Server, err
 			}
 			return st, err
 		}
-		return nil, errPlanChanged
+		return nil, sqlerror.PlanChanged
 	}
 	cs.Template = tmpl
 	if st.Epoch&statement.TxEpochBit == 0 {

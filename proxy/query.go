@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -62,10 +63,10 @@ func (s *session) handleQuery(total int) error {
 	// As in PostgreSQL, a well-formed Query destroys the unnamed statement and portal even if the Query fails.
 	s.dropUnnamedStatement()
 	if s.exceedsServerLimit(total) {
-		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
+		return s.refuseFrame(total, sqlerror.MessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	if q.frame == nil && s.state == failed {
-		return s.refuseFrame(total, errAborted)
+		return s.refuseFrame(total, sqlerror.Aborted)
 	}
 	if q.frame != nil {
 		if done, err := s.planQuery(&q); done || err != nil {
@@ -264,7 +265,7 @@ func (s *session) replanQuery(q *simpleQuery) (err error) {
 	}
 	if gone, lost := errors.AsType[*lostError](err); lost && !s.dedicated {
 		s.recordLoss(gone, "transaction")
-		err = s.abandonTurn(ddltx.ReplaceConflict(errSchemaChanged, s.committedStatements()), gone.discardReason())
+		err = s.abandonTurn(ddltx.ReplaceConflict(sqlerror.SchemaChanged, s.committedStatements()), gone.discardReason())
 	}
 	return err
 }

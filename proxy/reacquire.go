@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -92,7 +93,7 @@ func (s *session) reborrowWith(borrow func() (*reservoir.Conn, error)) (again bo
 			t.attempt.refusal = retry.NoBackend
 			return false, nil
 		case !reads:
-			t.attempt.originalError, t.attempt.refusal = errUnknownOutcome.Append(nil), retry.InnerCommit
+			t.attempt.originalError, t.attempt.refusal = sqlerror.UnknownOutcome.Append(nil), retry.InnerCommit
 			return false, nil
 		}
 	}
@@ -122,7 +123,7 @@ func (s *session) rollBackOrDrop(exchange func([]byte) ([]byte, error)) (stop er
 		}
 	}
 	if s.finishCancel() {
-		stop = errCanceled
+		stop = interrupt.ErrCanceled
 	}
 	if s.b != nil && s.b.isBroken() {
 		s.dropBackend(reservoir.Unclean)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/mapping"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -58,7 +59,7 @@ func (s *session) replanLog() (done bool, err error) {
 		t.abandonAttempt(retry.Unchanged)
 	default:
 		if t.attempt.answersBefore != nil { // the client made no mistake, or the backend is lost
-			t.attempt.originalError, t.attempt.answersBefore = errSchemaChanged.Append(nil), nil
+			t.attempt.originalError, t.attempt.answersBefore = sqlerror.SchemaChanged.Append(nil), nil
 		}
 		t.attempt.serverAt = midTurn
 		return false, nil

@@ -9,9 +9,11 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
+	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -207,7 +209,7 @@ func (s *session) replayAfterLoss(clientErr *wire.Error, reason retry.RefusalRea
 		}
 	}
 	t.attempt.halfRowLost = t.attempt.halfRowLost || t.partial.rest > 0 && !t.partial.restSwallow && t.rec.streams
-	t.attempt.lostRead = clientErr.Message == errReadLost.Message && t.readBySchema
+	t.attempt.lostRead = clientErr.Message == sqlerror.ReadLost.Message && t.readBySchema
 	s.dropBackend(reservoir.Broken)
 	s.countReplay(retry.BackendLost, reason)
 	t.abandonAttempt(reason)
@@ -288,9 +290,9 @@ func (s *session) refuseReplay() error {
 	var told []byte
 	switch lost := s.srv.observers.loss(s); {
 	case t.attempt.refusal == retry.Cancelled:
-		told = s.encodeStopError(errCanceled)
+		told = s.encodeStopError(interrupt.ErrCanceled)
 	case t.attempt.refusal == retry.TimedOut:
-		told = s.encodeStopError(errTimedOut)
+		told = s.encodeStopError(interrupt.ErrTimedOut)
 	case lost != nil:
 		told = ddltx.ReplaceConflict(lost.statement, s.committedStatements()).Append(nil)
 	case drew && t.attempt.returnSavepoint != "":

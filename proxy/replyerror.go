@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file handles ErrorResponses of the server. classifyError decides what an error means, handleConflict whether to
@@ -228,4 +229,16 @@ func (b *backend) forgetSkipped(o *pendingReply) {
 	case wire.Close:
 		b.prepared.AddOrphan(o.stmt.Name)
 	}
+}
+
+// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not
+// parse either. If so, no part of the query has run. The result is false for an error in a query inside a function,
+// which has a context or an internal query.
+func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
+	plan := head.plan
+	if head.kind == wire.Parse && head.tmpl != nil {
+		plan = head.tmpl.Plan
+	}
+	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.ErrorField(payload, 'R')) == "scanner_yyerror" &&
+		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -44,7 +45,7 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	case t.server.skip:
 		return s.skipFrame(typ, total)
 	case typ == wire.Flush && total > wire.HeaderLen:
-		return s.refuseFrame(total, errMessageFormat)
+		return s.refuseFrame(total, sqlerror.MessageFormat)
 	case s.dedicated:
 		return s.passFrameThrough(typ, total)
 	case typ == wire.Query:
@@ -99,9 +100,9 @@ func (s *session) handleBufferedFrame(typ byte, total int) error {
 func (s *session) checkParseLength(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:
-		return errStatementTooLong(total, s.srv.cfg.MaxStatementBytes)
+		return sqlerror.StatementTooLong(total, s.srv.cfg.MaxStatementBytes)
 	case s.exceedsServerLimit(total):
-		return errMessageTooLong(total, s.srv.cfg.MaxMessageBytes)
+		return sqlerror.MessageTooLong(total, s.srv.cfg.MaxMessageBytes)
 	}
 	return nil
 }
@@ -186,9 +187,9 @@ func (s *session) handleSync(total int) error {
 		}
 		if !t.server.skip {
 			t.request.ended = true
-			return errMessageFormat
+			return sqlerror.MessageFormat
 		}
-		s.sendErrorNow(errMessageFormat)
+		s.sendErrorNow(sqlerror.MessageFormat)
 	}
 	t.request.ended = true
 	if !t.server.skip && t.touched {
@@ -294,7 +295,7 @@ var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 // an error the plan must not be sent. The error goes to the client, or comes from ensureBackend.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
-		return errAborted
+		return sqlerror.Aborted
 	}
 	if err := s.srv.observers.admitting.notify(s, plan); err != nil {
 		return err
@@ -303,7 +304,7 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 		return err
 	}
 	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pin.IsPinned() || s.b.prepared.HasName(st.Executes)) {
-		return errNoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
+		return sqlerror.NoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
 	}
 	if err := s.srv.observers.admitted.notify(s, plan); err != nil {
 		return err
@@ -365,7 +366,7 @@ func (s *session) handleFunctionCall(total int) error {
 	t := s.t
 	t.request.ended, t.request.plan = true, functionPlan
 	if s.exceedsServerLimit(total) {
-		return s.refuseFrame(total, errMessageTooLong(total, s.srv.cfg.MaxMessageBytes))
+		return s.refuseFrame(total, sqlerror.MessageTooLong(total, s.srv.cfg.MaxMessageBytes))
 	}
 	err := s.checkReadOnly(unreadPlan)
 	if err == nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -86,7 +87,7 @@ func (s *session) settleRestoringSettings() error {
 		b.conn.Net.Close()
 	case was == 'T' && b.status == 'E':
 		status, t.server.errorTold = 'E', true
-		if err := s.sendOrWithhold(errSettingNotApplied(refusal).Append(nil)); err != nil {
+		if err := s.sendOrWithhold(sqlerror.SettingNotApplied(refusal).Append(nil)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/ddltx"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/txtime"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -108,7 +109,7 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	case !s.inBlock():
 		return &wire.Error{Code: "25P01", Message: savepointNames[verb] + " can only be used in transaction blocks"}
 	case s.txStatus() == 'E' && verb != rewrite.RollbackTo:
-		return errAborted
+		return sqlerror.Aborted
 	}
 	s.srv.metrics.CountLocalAnswer(metrics.LocalSavepoint)
 	if l.FindSavepoint(name) < 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/serverfacts"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -175,8 +176,8 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 // isPlanChanged reports whether the server refused a prepared statement because its result columns have changed.
 // Servers that send no routine are recognized by the message.
 func isPlanChanged(payload []byte) bool {
-	return string(retry.ErrorField(payload, 'C')) == errPlanChanged.Code &&
-		(string(retry.ErrorField(payload, 'R')) == errPlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == errPlanChanged.Message)
+	return string(retry.ErrorField(payload, 'C')) == sqlerror.PlanChanged.Code &&
+		(string(retry.ErrorField(payload, 'R')) == sqlerror.PlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == sqlerror.PlanChanged.Message)
 }
 
 // isStaleStatement reports whether an error is about a statement that the backend had prepared before the client

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/serverfacts"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -147,7 +148,7 @@ func (s *session) mustReplan(try int) (bool, error) {
 	case s.mapped.Planned() == nil || !s.srv.pool.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
 		return false, nil
 	case try == mostCatalogTries || !s.canQueryBackend():
-		return false, errSchemaChanged
+		return false, sqlerror.SchemaChanged
 	}
 	return true, nil
 }

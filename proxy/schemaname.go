@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
@@ -64,7 +65,7 @@ func (srv *Server) schemaExists(schema string) (there bool, err error) {
 			return false, err
 		}
 	}
-	return false, errNoBackend(err)
+	return false, sqlerror.NoBackend(err)
 }
 
 // schemaCondition returns the FROM and WHERE of a query about a schema, with the alias n for pg_namespace. It does not

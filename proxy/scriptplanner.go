@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -110,7 +111,7 @@ func (d *scriptPlanner) planCloseAll(*rewrite.Statement) scriptStep {
 func (d *scriptPlanner) planExecute(st *rewrite.Statement) scriptStep {
 	s := d.s
 	if st.Asks == nil && (!s.pin.IsPinned() && !d.prepared || s.b != nil && s.b.prepared.HasName(st.Executes)) {
-		return scriptStep{err: errNoStatement([]byte(st.Executes))}
+		return scriptStep{err: sqlerror.NoStatement([]byte(st.Executes))}
 	}
 	return d.planOnServer(st)
 }
@@ -254,7 +255,7 @@ func (d *scriptPlanner) planDeallocate(st *rewrite.Statement) scriptStep {
 	case s.statements.Named()[name] != nil && !d.allDeallocated && !slices.Contains(d.deallocatedNames, name):
 		return scriptStep{local: true}
 	case !d.prepares || s.b != nil && s.b.prepared.HasName(name):
-		return scriptStep{err: errNoStatement([]byte(name))}
+		return scriptStep{err: sqlerror.NoStatement([]byte(name))}
 	}
 	return scriptStep{}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -80,7 +81,7 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	if code == rewrite.FailingSubstituteCode && p.err != nil {
 		e.Instead = p.err.Append(nil)
 	}
-	if st := &r.plan.Statements[o.tags]; st.SetConfigColumns != nil && code != errAborted.Code && (p.configReply != nil || p.err != nil) {
+	if st := &r.plan.Statements[o.tags]; st.SetConfigColumns != nil && code != sqlerror.Aborted.Code && (p.configReply != nil || p.err != nil) {
 		e.Front = result.DescribeConfig(st)
 	}
 	return &e

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 )
@@ -91,12 +92,12 @@ func (s *session) recordServerFatal(err error) {
 	}
 }
 
-// pinLostError returns errPinLost, which ends the session, with the server's last error in its DETAIL.
+// pinLostError returns sqlerror.PinLost, which ends the session, with the server's last error in its DETAIL.
 func (s *session) pinLostError() *wire.Error {
 	if s.lastServerFatal == nil {
-		return errPinLost
+		return sqlerror.PinLost
 	}
-	return (&lostError{err: s.lastServerFatal}).withServerReason(errPinLost)
+	return (&lostError{err: s.lastServerFatal}).withServerReason(sqlerror.PinLost)
 }
 
 // handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not received

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/sequence"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/startup"
 	"github.com/sluice-proxy/sluice/proxy/statement"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -160,12 +161,12 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 }
 
 // applyEvent applies an event to the session's state. A pair that the table transitions forbids is a bug, and
-// errInternal then ends the session.
+// feature.ErrInternal then ends the session.
 func (s *session) applyEvent(e sessionEvent) error {
 	to, ok := nextState(s.state, e)
 	if !ok {
 		s.srv.log.Error("no such transition", "session", s.id, "state", s.state, "event", e)
-		return errInternal
+		return feature.ErrInternal
 	}
 	s.state = to
 	return nil
@@ -287,13 +288,13 @@ func (s *session) silenceDeadline() (end time.Time, expired error) {
 }
 
 // reasonToEnd returns why the session must end between two turns: errCut, or in a drain, if no transaction is open,
-// errDraining. nil means that the session continues.
+// sqlerror.Draining. nil means that the session continues.
 func (s *session) reasonToEnd() error {
 	switch {
 	case s.waits.IsCut():
 		return errCut
 	case s.srv.draining.Load() && (s.state == idle || s.state == inTransaction && s.b.status == 'I'):
-		return errDraining
+		return sqlerror.Draining
 	}
 	return nil
 }
@@ -311,9 +312,9 @@ func (s *session) idleLimit() (time.Duration, error) {
 		if s.settings.IdleInTransactionTimeout() > 0 && (limit == 0 || s.settings.IdleInTransactionTimeout() < limit) {
 			limit = s.settings.IdleInTransactionTimeout()
 		}
-		return limit, errIdleInTransaction
+		return limit, sqlerror.IdleInTransaction
 	}
-	return s.srv.cfg.ClientIdleTimeout, errIdleClient
+	return s.srv.cfg.ClientIdleTimeout, sqlerror.IdleClient
 }
 
 // run runs a session after its startup. end releases the backend before removeSession removes the session, since
@@ -342,7 +343,7 @@ func (s *session) serveRecovering() (cause error) {
 		if p := recover(); p != nil {
 			s.srv.log.Error("session panicked", append(s.logAttrs(), "panic", p, "stack", string(debug.Stack()))...)
 			s.broken = true
-			cause = errInternal
+			cause = feature.ErrInternal
 		}
 	}()
 	return s.serve()

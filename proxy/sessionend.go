@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -27,7 +28,7 @@ func (s *session) end(cause error) {
 	defer s.srv.observers.notifyClosed(s)
 	clientErr, _ := errors.AsType[*wire.Error](cause)
 	if errors.Is(cause, errCut) {
-		clientErr = errDraining
+		clientErr = sqlerror.Draining
 	}
 	if clientErr != nil && !errors.Is(cause, errHalfRow) && !s.clientBroken {
 		s.srv.metrics.CountErrorSent(clientErr.Code)

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -175,5 +176,5 @@ func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 // isSetLocalWarning reports whether a notice is the warning about SET LOCAL outside a block. Sluice hides it after a
 // set_config, since PostgreSQL gives no warning for set_config outside a block.
 func isSetLocalWarning(frame []byte) bool {
-	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == warnNoTransaction.Code
+	return string(retry.ErrorField(frame[wire.HeaderLen:], 'C')) == sqlerror.WarnNoTransaction.Code
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/opening"
 	"github.com/sluice-proxy/sluice/proxy/question"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 )
@@ -59,7 +60,7 @@ func (srv *Server) trySettings(doubts map[string]string, local string, shown map
 			taken = settings.AcceptedEntry{At: time.Now(), Shown: now}
 			srv.pool.accepted.Add(sql, taken)
 		case unknown || taken.At.IsZero():
-			return errNoBackend(err)
+			return sqlerror.NoBackend(err)
 		}
 	}
 	for _, p := range taken.Shown {

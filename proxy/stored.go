@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/cursor"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/stored"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
@@ -60,7 +61,7 @@ func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, de
 // cursor could get other rows.
 func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	if s.txStatus() == 'E' {
-		return nil, errAborted
+		return nil, sqlerror.Aborted
 	}
 	if !s.t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil || s.t.server.skip || s.t.settled {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/settings"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -95,15 +96,15 @@ func (l *link) runExchange(ask func(*backend) error) error {
 // noReplayReason returns why no replay is made after the error err of a wait, such as that for a backend.
 func noReplayReason(err error) retry.RefusalReason {
 	switch err {
-	case errCanceled:
+	case interrupt.ErrCanceled:
 		return retry.Cancelled
-	case errTimedOut:
+	case interrupt.ErrTimedOut:
 		return retry.TimedOut
 	case interrupt.ErrLimit:
 		return retry.Exhausted
 	case errClientGone:
 		return retry.ClientGone
-	case errDraining:
+	case sqlerror.Draining:
 		return retry.Draining
 	}
 	return retry.NoBackend
@@ -115,7 +116,7 @@ func noReplayReason(err error) retry.RefusalReason {
 func (s *session) checkClientWaits() error {
 	replaying := s.state == replaying
 	if replaying && s.srv.draining.Load() {
-		return errDraining
+		return sqlerror.Draining
 	}
 	switch s.readClientState() {
 	case clientGone:

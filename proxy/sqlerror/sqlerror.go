@@ -1,15 +1,14 @@
-package proxy
+// Package sqlerror has the errors and warnings that Sluice itself sends to clients. If PostgreSQL has the same error,
+// code and text are PostgreSQL's.
+package sqlerror
 
 import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-proxy/sluice/proxy/feature"
-	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
-	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file has the errors and warnings that Sluice sends to clients from several places. If PostgreSQL has the same
@@ -19,79 +18,76 @@ import (
 // These are errors for clients. The severity is ERROR wherever the connection can continue. On FATAL, lib/pq reports
 // ErrBadConn, and database/sql sends an autocommit statement again. After 08007 this could apply the statement twice.
 var (
-	errNoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
+	NoChain = &wire.Error{Code: retry.StateUnsupported, Message: "AND CHAIN is not supported",
 		Detail: "DSQL takes AND NO CHAIN only. The transaction is still open.", Hint: "Send COMMIT or ROLLBACK, and BEGIN behind it."}
-	errAborted = &wire.Error{Code: "25P02",
+	Aborted = &wire.Error{Code: "25P02",
 		Message: "current transaction is aborted, commands ignored until end of transaction block"}
-	errBackendLost = &wire.Error{Code: "08006",
+	BackendLost = &wire.Error{Code: "08006",
 		Message: "the backend connection was lost inside a transaction",
 		Detail:  "COMMIT had not been sent: nothing of the transaction was applied.",
 		Hint:    "Roll back and run the transaction again."}
-	errRestLost = &wire.Error{Code: "08006",
+	RestLost = &wire.Error{Code: "08006",
 		Message: "the backend connection was lost behind a transaction that had ended",
 		Detail:  "What was answered before this error stands. Nothing that follows it was applied.",
 		Hint:    "Run again what has no answer."}
-	errReadLost = &wire.Error{Code: "08006",
+	ReadLost = &wire.Error{Code: "08006",
 		Message: "the backend connection was lost while a statement that only reads was running",
 		Hint:    "Run the statement again."}
-	errUnsent = &wire.Error{Code: "08006",
+	Unsent = &wire.Error{Code: "08006",
 		Message: "the backend connection was lost before the statement was sent",
 		Detail:  "Nothing of the statement was applied.",
 		Hint:    "Run the statement again."}
-	errUnknownOutcome = &wire.Error{Code: "08007",
+	UnknownOutcome = &wire.Error{Code: "08007",
 		Message: "the backend connection was lost while a commit was under way: its outcome is unknown",
 		Hint:    "Look whether the change is there before running it again."}
-	// errSchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends a
+	// SchemaChanged makes the client send the statement again, which Sluice then plans by the new schema. It also ends a
 	// replay of a statement whose plan has changed.
-	errSchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
-	errCanceled      = interrupt.ErrCanceled
-	errTimedOut      = interrupt.ErrTimedOut
-	errDraining      = &wire.Error{Fatal: true, Code: "57P01",
+	SchemaChanged = &wire.Error{Code: "40001", Message: "the schema was changed while the statement waited to be sent", Hint: retry.Hint}
+	Draining      = &wire.Error{Fatal: true, Code: "57P01",
 		Message: "terminating connection due to administrator command",
 		Detail:  "Sluice is shutting down."}
-	errIdleInTransaction = &wire.Error{Fatal: true, Code: "25P03",
+	IdleInTransaction = &wire.Error{Fatal: true, Code: "25P03",
 		Message: "terminating connection due to idle-in-transaction timeout"}
-	errIdleClient = &wire.Error{Fatal: true, Code: "57P05",
+	IdleClient = &wire.Error{Fatal: true, Code: "57P05",
 		Message: "terminating connection due to idle-session timeout"}
-	errPinLost = &wire.Error{Fatal: true, Code: "08006",
+	PinLost = &wire.Error{Fatal: true, Code: "08006",
 		Message: "the backend that this session had state on was lost",
 		Hint:    "Connect again and rebuild the session's state."}
-	errMessageFormat = &wire.Error{Code: "08P01", Message: "invalid message format"}
-	errPlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
+	MessageFormat = &wire.Error{Code: "08P01", Message: "invalid message format"}
+	PlanChanged   = &wire.Error{Code: "0A000", Message: "cached plan must not change result type",
 		Origin: wire.SourceLocation{File: "plancache.c", Line: "722", Routine: "RevalidateCachedQuery"}}
-	errInternal = feature.ErrInternal
-	// errLowMemory refuses new transactions while the process is close to its memory limit. For new clients it is FATAL.
-	errLowMemory = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
+	// LowMemory refuses new transactions while the process is close to its memory limit. For new clients it is FATAL.
+	LowMemory = &wire.Error{Code: "53200", Message: "Sluice is short of memory and begins no new transaction",
 		Detail: "More than nine tenths of GOMEMLIMIT are in use.",
 		Hint:   "Retry; if it stays so, give the process more memory or lower prepared.total_bytes and retry.log_total_bytes."}
-	warnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
-	warnWeakened      = &wire.Error{Code: "01000", Message: "SERIALIZABLE is taken for REPEATABLE READ",
+	WarnNoTransaction = &wire.Error{Code: "25P01", Message: "SET LOCAL can only be used in transaction blocks"}
+	WarnWeakened      = &wire.Error{Code: "01000", Message: "SERIALIZABLE is taken for REPEATABLE READ",
 		Detail: "Two transactions of which each reads what the other writes may both commit (write skew).",
 		Hint:   "Lock FOR UPDATE what a decision rests on. rewrite.serializable: refuse has such transactions refused."}
-	warnModesOutside  = &wire.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"}
-	warnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
+	WarnModesOutside  = &wire.Error{Code: "25P01", Message: "SET TRANSACTION can only be used in transaction blocks"}
+	WarnInTransaction = &wire.Error{Code: "25001", Message: "there is already a transaction in progress"}
 )
 
-// errTooManyClients refuses a startup beyond listen.max_clients. opening.RefusalLabel recognizes the word "sorry".
-func errTooManyClients(limit int) *wire.Error {
+// TooManyClients refuses a startup beyond listen.max_clients. opening.RefusalLabel recognizes the word "sorry".
+func TooManyClients(limit int) *wire.Error {
 	return &wire.Error{Fatal: true, Code: "53300", Message: "sorry, too many clients already",
 		Detail: fmt.Sprintf("listen.max_clients is %d.", limit)}
 }
 
-// errNoDatabase refuses a startup for a database that does not exist.
-func errNoDatabase(name string) *wire.Error {
+// NoDatabase refuses a startup for a database that does not exist.
+func NoDatabase(name string) *wire.Error {
 	return &wire.Error{Code: "3D000", Message: fmt.Sprintf("database \"%s\" does not exist", name)}
 }
 
-// errDatabaseNotListed refuses a startup for a database that is not in listen.databases.
-func errDatabaseNotListed(name string) *wire.Error {
-	err := errNoDatabase(name)
+// DatabaseNotListed refuses a startup for a database that is not in listen.databases.
+func DatabaseNotListed(name string) *wire.Error {
+	err := NoDatabase(name)
 	err.Detail = "It is not among listen.databases."
 	return err
 }
 
-// errNoBackend returns the error that no backend became free in time, with the cause. The client may try again.
-func errNoBackend(cause error) *wire.Error {
+// NoBackend returns the error that no backend became free in time, with the cause. The client may try again.
+func NoBackend(cause error) *wire.Error {
 	hint := "Retry."
 	if empty, ok := errors.AsType[*reservoir.NoBackendError](cause); ok {
 		hint = empty.Remedy()
@@ -99,47 +95,35 @@ func errNoBackend(cause error) *wire.Error {
 	return &wire.Error{Code: "53300", Message: "no backend connection became free in time", Detail: cause.Error(), Hint: hint}
 }
 
-// isSyntaxErrorInUnparsed reports whether an error is the server's syntax error for a query that Sluice could not
-// parse either. If so, no part of the query has run. The result is false for an error in a query inside a function,
-// which has a context or an internal query.
-func isSyntaxErrorInUnparsed(head *pendingReply, payload []byte) bool {
-	plan := head.plan
-	if head.kind == wire.Parse && head.tmpl != nil {
-		plan = head.tmpl.Plan
-	}
-	return (head.kind == wire.Parse || head.kind == wire.Query) && plan != nil && plan.Kind == rewrite.Unknown && string(retry.ErrorField(payload, 'R')) == "scanner_yyerror" &&
-		retry.ErrorField(payload, 'P') != nil && retry.ErrorField(payload, 'q') == nil && retry.ErrorField(payload, 'W') == nil
-}
-
-// errTooManyPins refuses to pin a session to its backend if limit sessions are pinned. why says what needs the pin.
-func errTooManyPins(limit int, why string) *wire.Error {
+// TooManyPins refuses to pin a session to its backend if limit sessions are pinned. why says what needs the pin.
+func TooManyPins(limit int, why string) *wire.Error {
 	return &wire.Error{Code: "53300",
 		Message: "too many sessions keep a backend of their own",
 		Detail:  fmt.Sprintf("This statement needs one (%s) and pins.max is %d.", why, limit)}
 }
 
-// errPinBehindDiscard refuses a statement that leaves state on a backend which the session gives up at the turn's end.
-var errPinBehindDiscard = &wire.Error{Code: retry.StateUnsupported, Message: "the statement cannot run behind DISCARD ALL in the same request",
+// PinBehindDiscard refuses a statement that leaves state on a backend which the session gives up at the turn's end.
+var PinBehindDiscard = &wire.Error{Code: retry.StateUnsupported, Message: "the statement cannot run behind DISCARD ALL in the same request",
 	Detail: "It would leave something at the backend that the session gives up for DISCARD ALL.", Hint: "Send a Sync in front of the statement."}
 
-// errSettingNotApplied returns the server's error for a client's earlier setting that Sluice applied to a new backend.
-func errSettingNotApplied(refusal []byte) *wire.Error {
+// SettingNotApplied returns the server's error for a client's earlier setting that Sluice applied to a new backend.
+func SettingNotApplied(refusal []byte) *wire.Error {
 	return &wire.Error{Code: string(retry.ErrorField(refusal, 'C')), Message: string(retry.ErrorField(refusal, 'M')),
 		Detail: "A setting of this session was refused by the server.", Hint: string(retry.ErrorField(refusal, 'H'))}
 }
 
-// errMultipleCommands is PostgreSQL's error for a Parse of several statements. It precedes any other error except a
+// MultipleCommands is PostgreSQL's error for a Parse of several statements. It precedes any other error except a
 // syntax error, also in a failed block.
-var errMultipleCommands = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
+var MultipleCommands = &wire.Error{Code: "42601", Message: "cannot insert multiple commands into a prepared statement"}
 
-// errStatementExists refuses a Parse whose statement name is in use.
-func errStatementExists(name []byte) *wire.Error {
+// StatementExists refuses a Parse whose statement name is in use.
+func StatementExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P05", Message: fmt.Sprintf("prepared statement \"%s\" already exists", name)}
 }
 
-// errNoStatement refuses a prepared statement's name that does not exist. Drivers recognize the Routine field and
+// NoStatement refuses a prepared statement's name that does not exist. Drivers recognize the Routine field and
 // prepare the statement again.
-func errNoStatement(name []byte) *wire.Error {
+func NoStatement(name []byte) *wire.Error {
 	if len(name) == 0 {
 		return &wire.Error{Code: "26000", Message: "unnamed prepared statement does not exist"}
 	}
@@ -147,50 +131,50 @@ func errNoStatement(name []byte) *wire.Error {
 		Origin: wire.SourceLocation{File: "prepare.c", Line: "451", Routine: "FetchPreparedStatement"}}
 }
 
-// errNoPortal refuses a portal name that does not exist.
-func errNoPortal(name []byte) *wire.Error {
+// NoPortal refuses a portal name that does not exist.
+func NoPortal(name []byte) *wire.Error {
 	return &wire.Error{Code: "34000", Message: fmt.Sprintf("portal \"%s\" does not exist", name)}
 }
 
-// errPortalExists refuses a Bind whose portal name is in use. PostgreSQL calls the portal a cursor.
-func errPortalExists(name []byte) *wire.Error {
+// PortalExists refuses a Bind whose portal name is in use. PostgreSQL calls the portal a cursor.
+func PortalExists(name []byte) *wire.Error {
 	return &wire.Error{Code: "42P03", Message: fmt.Sprintf("cursor \"%s\" already exists", name)}
 }
 
-// errIndexJobContinues ends a CREATE INDEX if Sluice could not drop the index after the wait for its job had ended.
-func errIndexJobContinues(why *wire.Error) *wire.Error {
+// IndexJobContinues ends a CREATE INDEX if Sluice could not drop the index after the wait for its job had ended.
+func IndexJobContinues(why *wire.Error) *wire.Error {
 	return &wire.Error{Code: why.Code, Message: why.Message, Detail: "The index could not be dropped, and may still be built: see sys.jobs.",
 		Hint: "See pg_index.indisvalid before you rely on the index, or drop it."}
 }
 
-// errTooManyStatements refuses a Parse that exceeds prepared.per_client, the number of a client's statements.
-func errTooManyStatements(limit int) *wire.Error {
+// TooManyStatements refuses a Parse that exceeds prepared.per_client, the number of a client's statements.
+func TooManyStatements(limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "too many prepared statements in one session",
 		Detail: fmt.Sprintf("prepared.per_client is %d.", limit)}
 }
 
-// errClientTextsTooLong refuses a Parse that exceeds prepared.bytes_per_client, the bytes of a client's statements.
-func errClientTextsTooLong(limit int) *wire.Error {
+// ClientTextsTooLong refuses a Parse that exceeds prepared.bytes_per_client, the bytes of a client's statements.
+func ClientTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of this session are too long",
 		Detail: fmt.Sprintf("Their texts are bounded by prepared.bytes_per_client, %d.", limit),
 		Hint:   "Deallocate statements that are not used any more, or send parameters in the place of long constants."}
 }
 
-// errTotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes, the bound for all clients.
-func errTotalTextsTooLong(limit int) *wire.Error {
+// TotalTextsTooLong refuses a Parse or Describe that exceeds prepared.total_bytes, the bound for all clients.
+func TotalTextsTooLong(limit int) *wire.Error {
 	return &wire.Error{Code: "53200", Message: "the prepared statements of all sessions are too long",
 		Detail: fmt.Sprintf("Their texts and the descriptions of their columns are bounded by prepared.total_bytes, %d.", limit),
 		Hint:   "Retry, or raise prepared.total_bytes."}
 }
 
-// errStatementTooLong refuses a frame of n bytes that Sluice would have to hold in memory as a whole.
-func errStatementTooLong(n, limit int) *wire.Error {
+// StatementTooLong refuses a frame of n bytes that Sluice would have to hold in memory as a whole.
+func StatementTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "statement too long to be prepared",
 		Detail: fmt.Sprintf("It has %d bytes and rewrite.max_bytes is %d.", n, limit)}
 }
 
-// errMessageTooLong refuses a message of n bytes, which is longer than the server accepts.
-func errMessageTooLong(n, limit int) *wire.Error {
+// MessageTooLong refuses a message of n bytes, which is longer than the server accepts.
+func MessageTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "message too long for the backend",
 		Detail: fmt.Sprintf("It has %d bytes and backend.max_message_bytes is %d.", n, limit),
 		Hint:   "Send the data in several statements. A transaction of Aurora DSQL changes at most 10 MiB."}
