@@ -21,11 +21,11 @@ func (w *world) unplanned(d dialogue, told tale) string {
 	}
 	losses += w.ended
 	w.ended = 0
-	for _, s := range d.steps {
-		w.ended += s.ends()
+	for i, o := range told.outcomes {
+		w.ended += max(d.steps[i].ends(), o.ended)
 	}
 	for i, o := range told.outcomes {
-		losses += d.steps[i].ends()
+		losses += max(d.steps[i].ends(), o.ended)
 		for n := o.from; n < o.to; n++ {
 			text := o.c.answers[n].text()
 			switch o.c.answers[n].code {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,7 @@ type outcome struct {
 	closed   bool              // the client's connection has ended
 	params   map[string]string // then
 	outside  string
+	ended    int // backends that the step has ended
 }
 
 // status returns the client's last transaction status up to the step's end, or 0 before the first.
@@ -154,7 +156,8 @@ var openSessions = regexp.MustCompile(`(?m)^dsqlsim_sessions (\d+)$`)
 // transaction is open, whose locks it would wait for.
 func (p *player) outsider(s step) (o outcome) {
 	if s.op == "replace" {
-		p.sql(replace)
+		count, _ := p.sql(replace)
+		o.ended, _ = strconv.Atoi(count)
 		return o
 	}
 	if p.busy() {
