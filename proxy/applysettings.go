@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/question"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/serverfacts"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
@@ -185,7 +186,7 @@ func (s *session) sendSilentSets(sets []rewrite.SettingChange) {
 
 // checkStatementsAfterReset refuses a multi-statement query in which statements follow the RESET of a startup value,
 // since they would use the server's value. d says which statements Sluice answers or changes, and may be nil.
-func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, sql []byte) error {
+func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *script.Plan, sql []byte) error {
 	if len(plan.Statements) < 2 || s.dedicated {
 		return nil
 	}
@@ -193,7 +194,7 @@ func (s *session) checkStatementsAfterReset(plan *rewrite.Plan, d *scriptPlan, s
 		return nil // the query fails, whatever its statements are
 	}
 	return serversettings.CheckAfterReset(&s.settings, plan, sql, func(i int) bool {
-		return d != nil && (d.steps[i].isUnsent() || d.steps[i].sql != "" && !d.steps[i].begin)
+		return d != nil && d.ChangesText(i)
 	})
 }
 

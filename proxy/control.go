@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-proxy/sluice/metrics"
@@ -183,7 +182,7 @@ func (s *session) answerSecondBegin(st *rewrite.Statement, sql []byte) (err erro
 func (s *session) deferBegin(st *rewrite.Statement, sql []byte) (err error) {
 	text := sql
 	if s.t.access.AddsReadOnly(&st.Tx) && !s.inBlock() {
-		text = []byte(access.BeginSQL(beginWord(st, sql), &st.Tx, "READ ONLY"))
+		text = []byte(access.BeginSQL(access.BeginWord(st, sql), &st.Tx, "READ ONLY"))
 	}
 	if s.deferredBegin, err = s.templateFor(text, wire.NoOIDs); err != nil {
 		return err
@@ -214,22 +213,12 @@ func (s *session) weakenedWarning() []byte {
 
 // beginTag returns the CommandComplete of a BEGIN, with the client's own word, BEGIN or START TRANSACTION.
 func beginTag(st *rewrite.Statement, sql []byte) []byte {
-	return wire.AppendCommandComplete(nil, beginWord(st, sql))
+	return wire.AppendCommandComplete(nil, access.BeginWord(st, sql))
 }
 
-func beginWord(st *rewrite.Statement, sql []byte) string {
-	if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
-		return "START TRANSACTION"
-	}
-	return "BEGIN"
-}
-
-// canFoldModes reports whether Sluice can ever add the modes of this SET TRANSACTION to a BEGIN that was not sent
-// yet. DSQL accepts modes only in BEGIN, and has one isolation level. So only READ ONLY and READ WRITE matter.
+// canFoldModes reports whether Sluice can ever add the modes of this SET TRANSACTION to a BEGIN that was not sent yet.
 func (s *session) canFoldModes(st *rewrite.Statement) bool {
-	tx := &st.Tx
-	return s.srv.cfg.Kind == DSQL && tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
-		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
+	return s.srv.cfg.Kind == DSQL && access.CanFoldModes(&st.Tx)
 }
 
 // canFoldModesNow reports whether Sluice can add the modes of SET TRANSACTION to the session's unsent BEGIN. After a

@@ -274,7 +274,7 @@ func (s *session) closeCursor(name string) error {
 func (s *session) closeAllCursors() error {
 	for _, p := range s.portals.named {
 		if p.cursor == nil && !p.local {
-			return errPortalsOpen
+			return sqlerror.PortalsOpen
 		}
 	}
 	if !s.stored.IsEmpty() && !s.t.owed.empty() { // an earlier frame of the group may fail

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/ddl"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -14,8 +15,8 @@ import (
 // This file runs CREATE DATABASE and DROP DATABASE of database names that map to schemas (schemaname.go).
 
 // refuseDatabaseInScript refuses CREATE or DROP DATABASE in a multi-statement query, which is a transaction.
-func refuseDatabaseInScript(_ *scriptPlanner, st *rewrite.Statement) scriptStep {
-	return scriptStep{err: errDatabaseInBlock(st)}
+func refuseDatabaseInScript(_ *script.Planner, st *rewrite.Statement) script.Step {
+	return script.Step{Err: errDatabaseInBlock(st)}
 }
 
 // errDatabaseInBlock returns PostgreSQL's error for CREATE or DROP DATABASE inside a transaction.

@@ -90,8 +90,8 @@
 //	            cursorextended.go, storedreading.go, stored.go, package stored, handlers.go, localstatements.go,
 //	            localexecute.go, package result, setconfigreply.go, setconfigrow.go, databaseddl.go, ownserver.go,
 //	            package ddl, package constraint, indexwait.go, largedelete.go, package batch, commandtag.go,
-//	            control.go, readonly.go, package access (READ ONLY), script.go, scriptplanner.go, scriptreply.go,
-//	            package ddltx, parts.go, partruns.go, parttime.go, nested.go
+//	            control.go, readonly.go, package access (READ ONLY), script.go, scriptreply.go, packages script
+//	            and ddltx, parts.go, partruns.go, parttime.go, nested.go
 //	statements  prepared.go, templates.go, prepareforclient.go, schema.go, constants.go, parsesettings.go,
 //	            maskedreply.go, split.go, readingmode.go, readpurity.go, visibility.go, package statement
 //	settings    trackedsettings.go, localsettings.go, applysettings.go, reported.go, restoresettings.go, package

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/block"
 	"github.com/sluice-proxy/sluice/proxy/mappederror"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -35,7 +36,7 @@ func (s *session) clientErrorFor(o *pendingReply, made *answer.ErrorHandling, fr
 		return told.Append(nil)
 	}
 	if st != nil && st.Refusal != nil {
-		return statementRefusal(st).Append(nil)
+		return sqlerror.StatementRefused(st).Append(nil)
 	}
 	payload := frame[wire.HeaderLen:]
 	if told := retaggedError(st, payload); told != nil {

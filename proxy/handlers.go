@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-proxy/sluice/metrics"
 	"github.com/sluice-proxy/sluice/proxy/copyin"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -51,7 +52,7 @@ type statementHandler struct {
 	// changesNothing means that the statement changes neither data nor the session.
 	changesNothing bool
 	// planInScript decides how Sluice handles the statement in a multi-statement query. If nil, the server runs it.
-	planInScript func(*scriptPlanner, *rewrite.Statement) scriptStep
+	planInScript script.Planned
 }
 
 // framedHandler has the functions by which Sluice handles a statement by frames that it sends to the server.
@@ -74,58 +75,58 @@ type framedHandler struct {
 //	early         a Query that runs before Sluice may commit a part of the transaction (hasEarlyQuery)
 //	open group    after frames since the last Sync, a Query is handled like a multi-statement query
 var handlers = [rewrite.LocalWorkCount]statementHandler{
-	rewrite.ServerOnly:   {server: true, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.Executes:     {server: true, planInScript: (*scriptPlanner).planExecute},
-	rewrite.ChecksTables: {server: true, planInScript: (*scriptPlanner).planLockTable}, // maskedReply hides the rows
+	rewrite.ServerOnly:   {server: true, planInScript: (*script.Planner).PlanOnServer},
+	rewrite.Executes:     {server: true, planInScript: (*script.Planner).PlanExecute},
+	rewrite.ChecksTables: {server: true, planInScript: (*script.Planner).PlanLockTable}, // maskedReply hides the rows
 
-	rewrite.Answers: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runTagOnly, tag: result.RuleTag, planInScript: planLocalAnswer},
+	rewrite.Answers: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, run: runTagOnly, tag: result.RuleTag, planInScript: (*script.Planner).PlanLocalAnswer},
 	rewrite.AnswersVoid: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
-		run: runVoidQuery, columns: result.DescribeVoid, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planLocalAnswer},
-	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, framed: closeAllByFrames, run: runCloseAll, tag: result.RuleTag, planInScript: (*scriptPlanner).planCloseAll},
+		run: runVoidQuery, columns: result.DescribeVoid, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: (*script.Planner).PlanLocalAnswer},
+	rewrite.ClosesAll: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, framed: closeAllByFrames, run: runCloseAll, tag: result.RuleTag, planInScript: (*script.Planner).PlanCloseAll},
 	rewrite.DiscardsSequences: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally,
-		run: runDiscardSequences, tag: result.RuleTag, planInScript: planLocalAnswer},
+		run: runDiscardSequences, tag: result.RuleTag, planInScript: (*script.Planner).PlanLocalAnswer},
 
 	rewrite.Locks: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, params: lockParamsFrame, bind: bindLockKey, describe: describeLock,
 		run: withStatementCount(runAdvisoryStatement), columns: result.DescribeLock, tag: result.RuleTag, againTag: result.ConstantTag("SELECT 0"), planInScript: planAdvisoryLock},
 	rewrite.ChangesDatabase: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, query: queryLocally, execute: executeUncounted,
 		run: withStatementCount((*session).createOrDropDatabase), tag: result.DatabaseTag, planInScript: refuseDatabaseInScript},
 	rewrite.Alters: {parsesLocally: alwaysLocal, runsLocally: canRunSteppedDDL, query: querySteppedDDL, execute: executeSteppedDDL,
-		run: withStatementCount((*session).runSteppedDDL), tag: result.AlterationTag, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, framed: cursorByFrames, bind: bindFetch, describe: describeFetch, againTag: result.RepeatedFetchTag, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.CopiesIn:   {parsesLocally: alwaysLocal, runsLocally: emulatesCopyIn, earlyQuery: queryCopyIn, execute: executeCopyIn, planInScript: (*scriptPlanner).planOnServer},
+		run: withStatementCount((*session).runSteppedDDL), tag: result.AlterationTag, planInScript: (*script.Planner).PlanOnServer},
+	rewrite.UsesCursor: {parsesLocally: alwaysLocal, runsLocally: alwaysLocal, framed: cursorByFrames, bind: bindFetch, describe: describeFetch, againTag: result.RepeatedFetchTag, planInScript: (*script.Planner).PlanOnServer},
+	rewrite.CopiesIn:   {parsesLocally: alwaysLocal, runsLocally: emulatesCopyIn, earlyQuery: queryCopyIn, execute: executeCopyIn, planInScript: (*script.Planner).PlanOnServer},
 
 	rewrite.Shows: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,
-		run: runShow, columns: result.DescribeShow, tag: result.ConstantTag("SHOW"), againTag: result.ConstantTag("SHOW"), planInScript: (*scriptPlanner).planShow},
+		run: runShow, columns: result.DescribeShow, tag: result.ConstantTag("SHOW"), againTag: result.ConstantTag("SHOW"), planInScript: (*script.Planner).PlanShow},
 	rewrite.ShowsInQuery: {parsesLocally: (*session).canShowLocally, runsLocally: (*session).canShowLocally, query: queryLocally, changesNothing: true,
-		run: runShow, columns: result.DescribeTextColumn, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planShow},
+		run: runShow, columns: result.DescribeTextColumn, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*script.Planner).PlanShow},
 
 	rewrite.Sets: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*scriptPlanner).planSet},
+		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*script.Planner).PlanSet},
 	rewrite.DiscardsAll: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally, execute: executeDiscardAll,
-		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*scriptPlanner).planDiscardAll},
+		run: (*session).runSettingChanges, tag: result.SettingTag, planInScript: (*script.Planner).PlanDiscardAll},
 	rewrite.SetsConfig: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*script.Planner).PlanSetConfig},
 	rewrite.SetsRow: {parsesLocally: alwaysLocal, runsLocally: changesSettingsLocally, query: queryLocally,
-		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*script.Planner).PlanSetConfig},
 	// bindConfigValues replaces the parameters of a bound set_config by constants. A simple Query has none.
 	rewrite.BindsConfig: {parsesLocally: alwaysLocal, runsLocally: bindsConfigLocally, query: queryLocally, params: result.DescribeConfigParams,
-		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*scriptPlanner).planSetConfig},
+		run: (*session).runSettingChanges, columns: result.DescribeConfig, tag: result.ConstantTag("SELECT 1"), againTag: result.ConstantTag("SELECT 0"), planInScript: (*script.Planner).PlanSetConfig},
 	rewrite.Deallocates: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
-		run: runDeallocate, tag: result.ConstantTag("DEALLOCATE"), planInScript: (*scriptPlanner).planDeallocate},
+		run: runDeallocate, tag: result.ConstantTag("DEALLOCATE"), planInScript: (*script.Planner).PlanDeallocate},
 	rewrite.DeallocatesAll: {parsesLocally: alwaysLocal, runsLocally: deallocatesLocally, query: queryLocally,
 		run: func(s *session, _ *rewrite.Statement, _ bool) ([][]byte, error) {
 			forgetStatements(s)
 			return nil, nil
 		},
-		tag: result.ConstantTag("DEALLOCATE ALL"), planInScript: (*scriptPlanner).planDeallocateAll},
+		tag: result.ConstantTag("DEALLOCATE ALL"), planInScript: (*script.Planner).PlanDeallocateAll},
 
 	rewrite.Begins: {parsesLocally: (*session).mustDelayBegin, runsLocally: mustDelayBeginNow, query: (*session).answerTxControl,
-		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planBegin},
+		execute: (*session).executeTxControl, planInScript: (*script.Planner).PlanBegin},
 	rewrite.SetsModes: {parsesLocally: (*session).canFoldModes, runsLocally: (*session).canFoldModesNow, query: (*session).answerTxControl,
-		execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planSetTransaction,
+		execute: (*session).executeTxControl, planInScript: (*script.Planner).PlanSetTransaction,
 		run: (*session).runSettingChanges, tag: result.ConstantTag("SET")}, // run where it follows a BEGIN in one Query (planBlockBegin)
-	rewrite.Saves: {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
-	rewrite.Ends:  {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*scriptPlanner).planOnServer},
+	rewrite.Saves: {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*script.Planner).PlanOnServer},
+	rewrite.Ends:  {query: (*session).answerTxControl, execute: (*session).executeTxControl, planInScript: (*script.Planner).PlanOnServer},
 }
 
 func alwaysLocal(*session, *rewrite.Statement) bool { return true }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/batch"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/notice"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -107,7 +108,7 @@ func isFlushOfBatches(s *session) bool {
 // cursor may read. For other queries it returns nil. Portals count as cursors, stored cursors do not.
 func (s *session) refusedHere(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Does == rewrite.ChecksTables && !s.isInTransaction() && !s.t.server.outcome.InBlock() && s.txStatus() != 'E' {
-		return errLockOutside
+		return sqlerror.LockOutside
 	}
 	for i := range plan.Statements {
 		st := &plan.Statements[i]

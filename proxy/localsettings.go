@@ -7,7 +7,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -45,16 +44,10 @@ func (s *session) refuseLocalSettingQuery(plan *rewrite.Plan) error {
 	}
 	for _, name := range st.Asks {
 		if s.settings.ServerShowsOther(name) || s.t.access.AnswersShow(name, s.inBlock()) {
-			return errLocalSettingQueried(name)
+			return sqlerror.LocalSettingQueried(name)
 		}
 	}
 	return nil
-}
-
-// errLocalSettingQueried refuses a query that asks the server for a setting, if only Sluice has the session's value.
-func errLocalSettingQueried(name string) *wire.Error {
-	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
-		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
 }
 
 // sendResetAsSet sends RESET as a SET to the client's startup value, if the server must get the statement. For any

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
-	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
@@ -142,9 +141,9 @@ func (p *pairing) discardAllError(st *rewrite.Statement) *wire.Error {
 	case st == nil || !isDiscardAll(st) || p.txStatus() == 'E':
 		return nil
 	case p.isInTransaction():
-		return errDiscardInBlock
+		return sqlerror.DiscardInBlock
 	case p.t.request.executed, p.t.request.ranLocal:
-		return errDiscardInPipeline
+		return sqlerror.DiscardInPipeline
 	}
 	return nil
 }
@@ -162,20 +161,16 @@ func (s *session) answersSettingChange(st *rewrite.Statement) bool {
 		return st.SetConfigParams() == 0 && s.srv.pool.treat.AnswersLocally(st)
 	}
 	return s.srv.cfg.Kind == DSQL && s.settings.InForce.SQL["role"] == "" && !s.settings.Staged.MayHaveChanged("role") &&
-		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool { return o.plan != nil && slices.ContainsFunc(o.plan.Statements, setsRole) })
-}
-
-// setsRole reports whether a statement sets another role, for its transaction or longer. While the statement's
-// answer is pending, Sluice does not know the role, so that the server gets a RESET ROLE.
-func setsRole(st rewrite.Statement) bool {
-	return slices.ContainsFunc(st.Changes, func(c rewrite.SettingChange) bool { return c.Action <= rewrite.SetLocal && pin.ChangesRole(&c) })
+		!slices.ContainsFunc(s.t.owed.items[s.t.owed.head:], func(o pendingReply) bool {
+			return o.plan != nil && slices.ContainsFunc(o.plan.Statements, pin.SetsRole)
+		})
 }
 
 // answerLocalStatement answers one statement after all pending replies. describe adds a RowDescription to the answer.
 // several says that the statement is part of a multi-statement query. A returned error goes to the client.
 func (s *session) answerLocalStatement(st *rewrite.Statement, describe, several bool) error {
 	if st.Does == rewrite.ClosesAll && len(s.portals.named) > 0 {
-		return errPortalsOpen
+		return sqlerror.PortalsOpen
 	}
 	frames, err := s.runLocalStatement(st, describe, several)
 	if err != nil && describe {
@@ -315,7 +310,3 @@ func (s *session) changeSetting(c *rewrite.SettingChange, several bool) (frame [
 	s.settings.ResetAll()
 	return nil, err
 }
-
-// errPortalsOpen refuses CLOSE ALL while protocol-level portals are open, which CLOSE ALL would have to close too.
-var errPortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
-	Hint: "Close them one by one, or end the transaction."}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/locktable"
 	"github.com/sluice-proxy/sluice/proxy/request"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
@@ -26,6 +27,15 @@ func lockParamsFrame(st *rewrite.Statement, oids string) ([]byte, error) {
 		return nil, err
 	}
 	return result.DescribeParams(types), nil
+}
+
+// planAdvisoryLock plans a call of an advisory lock function in a multi-statement query. If the call is the only
+// statement, it follows other frames of its Sync group, where the session can take no lock.
+func planAdvisoryLock(_ *script.Planner, st *rewrite.Statement) script.Step {
+	if st.Advisory.Verb != rewrite.UnlockAllAdvisory {
+		return script.Step{Err: advisory.ErrInBlock}
+	}
+	return script.Step{Local: true}
 }
 
 // describeLock describes the answer of a lock call, in the format of its portal.

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/mapping"
 	"github.com/sluice-proxy/sluice/proxy/notice"
 	"github.com/sluice-proxy/sluice/proxy/silent"
+	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 	"github.com/sluice-proxy/sluice/rewrite/finding"
@@ -40,23 +41,17 @@ func (s *session) countFindings(plan *rewrite.Plan) {
 // refused, the server usually gets the text, and clientErrorFor replaces the server's error.
 func planRefusal(plan *rewrite.Plan) error {
 	if st := plan.SingleStatement(); st != nil && st.Refusal != nil {
-		return statementRefusal(st)
+		return sqlerror.StatementRefused(st)
 	}
 	if plan.BehindDDL {
 		return mapping.ErrBehindDDL
 	}
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Refusal != nil && st.Refusal.Unsent {
-			return statementRefusal(st) // the statement cannot be left out of the text
+			return sqlerror.StatementRefused(st) // the statement cannot be left out of the text
 		}
 	}
 	return nil
-}
-
-// statementRefusal returns the error with which Sluice refuses the statement st.
-func statementRefusal(st *rewrite.Statement) *wire.Error {
-	r := st.Refusal
-	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }
 
 // hasMaskedAnswer reports whether part of the server's answer to a text is hidden from the client. plan may be nil.

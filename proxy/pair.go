@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-proxy/sluice/metrics"
+	"github.com/sluice-proxy/sluice/proxy/access"
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/rawconn"
@@ -222,7 +223,7 @@ func (s *session) sendDeferredBegin() {
 	o.swallow = true
 	s.t.addToBatch(request.AppendBindWithoutParams(nil, name))
 	o = s.t.owed.push(wire.Execute)
-	if o.swallow, o.reply = true, expectBegin; beginWord(s.deferredBegin.Plan.SingleStatement(), []byte(s.deferredBegin.SQL)) != "BEGIN" {
+	if o.swallow, o.reply = true, expectBegin; access.BeginWord(s.deferredBegin.Plan.SingleStatement(), []byte(s.deferredBegin.SQL)) != "BEGIN" {
 		o.reply = expectStart
 	}
 	s.t.addToBatch(wire.FrameExecuteAll)

@@ -34,7 +34,7 @@ func (s *session) bindBeginReadOnly(b *pendingBind) error {
 	if st.Weakened { // the client gets its warning again
 		says.Isolation = rewrite.Serializable
 	}
-	tmpl, err := s.templateFor([]byte(access.BeginSQL(beginWord(st, sql), &says, "READ ONLY")), []byte(b.cs.Template.OIDs))
+	tmpl, err := s.templateFor([]byte(access.BeginSQL(access.BeginWord(st, sql), &says, "READ ONLY")), []byte(b.cs.Template.OIDs))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/options"
 	"github.com/sluice-proxy/sluice/proxy/pin"
 	"github.com/sluice-proxy/sluice/proxy/recorded"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -134,8 +135,8 @@ type logEntry struct {
 
 // localAnswers says which part of the answer to a Query comes from Sluice, not from the server.
 type localAnswers struct {
-	tag    []byte      // of a RESET that was sent as a SET
-	strung *scriptPlan // of a multi-statement query
+	tag    []byte       // of a RESET that was sent as a SET
+	strung *script.Plan // of a multi-statement query
 }
 
 // startLogging attaches the turn to its transaction's log, when the turn first needs a backend. The log lacks

@@ -2,51 +2,52 @@ package proxy
 
 import (
 	"cmp"
-	"slices"
 
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// A multi-statement query may contain statements that Sluice answers, such as "SET statement_timeout = 5; SELECT 1".
-// The server gets the text with a harmless statement (substitute) in place of each statement that Sluice answers. So
-// errors, blocks and the order of answers are the server's, and Sluice replaces the substitutes' answers.
+// Package script decides which statements of a multi-statement query Sluice answers. This file asks it, and sends the
+// query as the server gets it.
 
-// scriptPlan says what happens to each statement of a multi-statement query. It is built once per query, from the
-// session's current state. The pending reply and the log refer to it, because a replay sends the same text.
-type scriptPlan struct {
-	plan  *rewrite.Plan // of the client's text
-	steps []scriptStep
+// scriptSession answers the questions of package script about a session.
+type scriptSession struct{ s *session }
+
+func (q scriptSession) AnswersSettingChange(st *rewrite.Statement) bool {
+	return q.s.answersSettingChange(st)
+}
+func (q scriptSession) SetConfigError(st *rewrite.Statement) *wire.Error {
+	return q.s.checkSetConfig(st)
+}
+func (q scriptSession) EmulatesDiscardAll(st *rewrite.Statement) bool {
+	return q.s.emulatesDiscardAll(st)
+}
+func (q scriptSession) DiscardAllError(st *rewrite.Statement) *wire.Error {
+	return q.s.discardAllError(st)
+}
+func (q scriptSession) HasStatement(name string) bool { return q.s.statements.Named()[name] != nil }
+func (q scriptSession) HasBackendStatement(name string) bool {
+	return q.s.b != nil && q.s.b.prepared.HasName(name)
 }
 
-// scriptStep says what happens to one statement of a multi-statement query. The zero value sends it to the server.
-type scriptStep struct {
-	local       bool                  // Sluice answers it
-	err         *wire.Error           // Sluice answers it, with this error
-	sql         string                // SQL that the server gets instead
-	tag         []byte                // tag for the client instead of the tag of sql
-	set         rewrite.SettingChange // setting that sql sets
-	begin       bool                  // a BEGIN that is sent with other modes
-	tx          rewrite.TxControl     // these modes
-	only        bool                  // tx says READ ONLY
-	warn        bool                  // warn of a weaker isolation level before the server's answer
-	configReply *setConfigReply       // answer for the client instead of the server's; nil for the server's
+func (q scriptSession) OptionError(c *rewrite.SettingChange) *wire.Error {
+	_, err := q.s.options.Check(c, q.s.optionState())
+	return err
 }
 
-// isUnsent reports whether the statement itself is not sent to the server, because Sluice answers it.
-func (p *scriptStep) isUnsent() bool { return p.local || p.err != nil }
+func (q scriptSession) ShowError(name string) *wire.Error {
+	_, err := q.s.localShowValue(name)
+	return err
+}
 
-// substitute returns what the server gets instead of a statement. For an error the substitute is a query that fails, so
-// that the server skips the rest. For a statement that Sluice answers it is a query without effect. Otherwise it is
-// another statement.
-func (p *scriptStep) substitute() rewrite.Substitute {
-	switch {
-	case p.err != nil:
-		return rewrite.FailingSubstitute
-	case p.local:
-		return rewrite.AnsweredSubstitute
-	}
-	return rewrite.Substitute{SQL: p.sql, Tx: p.tx}
+// planScript decides which statements of a multi-statement query Sluice answers, by the session's state before each.
+// The result is nil if the server answers all. planScript changes nothing.
+func (s *session) planScript(plan *rewrite.Plan, sql []byte) *script.Plan {
+	state := script.State{Block: s.blockForNextStatement(), Status: s.txStatus(), InBlock: s.inBlock(), InternalBlock: s.t.server.internalTx.on,
+		Touched: s.t.touched, RanLocal: s.t.request.ranLocal, Pinned: s.pin.IsPinned(), HasPortals: len(s.portals.named) > 0,
+		Settings: &s.settings, Access: &s.t.access, Treatments: s.srv.pool.treat, IsDSQL: s.srv.cfg.Kind == DSQL}
+	return script.New(scriptSession{s}, &state, plan, sql, func(st *rewrite.Statement) script.Planned { return s.srv.handlers[st.Does].planInScript })
 }
 
 // answerScriptLocally answers a multi-statement query if Sluice answers all its statements. Otherwise, and in a
@@ -56,11 +57,11 @@ func (s *session) answerScriptLocally(plan *rewrite.Plan, sql []byte) (done bool
 		return false, nil
 	}
 	d := s.planScript(plan, sql)
-	if d == nil || slices.ContainsFunc(d.steps, func(p scriptStep) bool { return !p.isUnsent() }) {
+	if d == nil || !d.AnswersAll() {
 		return false, nil
 	}
-	for i := range d.steps {
-		if err := d.steps[i].err; err != nil {
+	for i := range d.Steps {
+		if err := d.Steps[i].Err; err != nil {
 			return true, cmp.Or(s.describeFailedConfig(&plan.Statements[i]), error(err))
 		}
 		if err := s.answerLocalStatement(&plan.Statements[i], true, true); err != nil {
@@ -84,11 +85,7 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 	if d == nil {
 		return plan
 	}
-	by := make([]rewrite.Substitute, len(d.steps))
-	for i := range d.steps {
-		by[i] = d.steps[i].substitute()
-	}
-	made := s.srv.pool.planner.Substitute(plan, string(sql), by)
+	made := s.srv.pool.planner.Substitute(plan, string(sql), d.Substitutes())
 	if made == nil {
 		return plan
 	}
@@ -97,9 +94,4 @@ func (s *session) planWithSubstitutes(plan *rewrite.Plan, sql []byte) *rewrite.P
 	return made
 }
 
-var (
-	frameSet             = wire.AppendCommandComplete(nil, "SET")
-	errDiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
-	errLockOutside       = &wire.Error{Code: "25P01", Message: "LOCK TABLE can only be used in transaction blocks"}
-	errDiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}
-)
+var frameSet = wire.AppendCommandComplete(nil, "SET")

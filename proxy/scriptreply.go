@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -19,22 +20,22 @@ import (
 // scriptReply handles the server's answers to a multi-statement query if Sluice answers some of its statements. It
 // inspects every frame.
 type scriptReply struct {
-	*scriptPlan
+	*script.Plan
 }
 
 // setScriptReply sets a scriptReply for the query d on the pending reply o, unless d is nil.
-func (t *turn) setScriptReply(o *pendingReply, d *scriptPlan) {
+func (t *turn) setScriptReply(o *pendingReply, d *script.Plan) {
 	if d != nil {
-		o.reply, t.output.inspectsFrames = chainHandlers(scriptReply{scriptPlan: d}, o.reply), true
+		o.reply, t.output.inspectsFrames = chainHandlers(scriptReply{Plan: d}, o.reply), true
 	}
 }
 
 // stepAt returns the step for the query's statement that follows the given number of command tags, or nil.
-func (r scriptReply) stepAt(tags int) *scriptStep {
-	if tags >= len(r.steps) {
+func (r scriptReply) stepAt(tags int) *script.Step {
+	if tags >= len(r.Steps) {
 		return nil
 	}
-	return &r.steps[tags]
+	return &r.Steps[tags]
 }
 
 // handleFrame hides the rows of a statement's substitute (the statement that the server got instead). At the
@@ -48,23 +49,23 @@ func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (f
 	p := r.stepAt(n)
 	switch {
 	case p == nil:
-	case ends && !p.matchesTag(f.TagVerb()):
+	case ends && !p.MatchesTag(f.TagVerb()):
 		return swallow, s.unexpectedFrameError(f.Type)
-	case p.local && ends:
-		return swallow, s.runScriptStep(o, &r.plan.Statements[n], len(r.steps) > 1, f.Type)
-	case p.isUnsent() && (f.Type == wire.RowDescription || f.IsRow()):
+	case p.Local && ends:
+		return swallow, s.runScriptStep(o, &r.Query.Statements[n], len(r.Steps) > 1, f.Type)
+	case p.IsUnsent() && (f.Type == wire.RowDescription || f.IsRow()):
 		return swallow, nil
-	case p.warn && ends:
+	case p.Warn && ends:
 		return undecided, s.sendSynthetic(s.weakenedWarning())
-	case p.configReply != nil && ends:
-		return swallow, s.answerSetConfigStep(o, &r.plan.Statements[n], p.configReply)
-	case p.configReply != nil && f.Type == wire.NoticeResponse && isSetLocalWarning(f.Bytes):
+	case p.SetsConfig && ends:
+		return swallow, s.answerSetConfigStep(o, &r.Query.Statements[n], p)
+	case p.SetsConfig && f.Type == wire.NoticeResponse && isSetLocalWarning(f.Bytes):
 		return swallow, nil
-	case p.tag != nil && ends:
-		s.recordCompletion(o, f.Type, p.tag)
-		s.settings.Stage(p.set) // the backend has this value, not its default
+	case p.Tag != nil && ends:
+		s.recordCompletion(o, f.Type, p.Tag)
+		s.settings.Stage(p.Set) // the backend has this value, not its default
 		s.t.server.statement++
-		return swallow, s.sendLocalAnswer(o, p.tag)
+		return swallow, s.sendLocalAnswer(o, p.Tag)
 	}
 	return undecided, nil
 }
@@ -78,10 +79,10 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	}
 	var e answer.ErrorHandling
 	code := string(retry.ErrorField(payload, 'C'))
-	if code == rewrite.FailingSubstituteCode && p.err != nil {
-		e.Instead = p.err.Append(nil)
+	if code == rewrite.FailingSubstituteCode && p.Err != nil {
+		e.Instead = p.Err.Append(nil)
 	}
-	if st := &r.plan.Statements[o.tags]; st.SetConfigColumns != nil && code != sqlerror.Aborted.Code && (p.configReply != nil || p.err != nil) {
+	if st := &r.Query.Statements[o.tags]; st.SetConfigColumns != nil && code != sqlerror.Aborted.Code && (p.SetsConfig || p.Err != nil) {
 		e.Front = result.DescribeConfig(st)
 	}
 	return &e
@@ -99,19 +100,6 @@ func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several 
 		return s.unexpectedFrameError(typ)
 	}
 	return err
-}
-
-// matchesTag reports whether a command tag that begins with verb ("": no tag) fits this statement's plan.
-func (p *scriptStep) matchesTag(verb string) bool {
-	switch {
-	case p.err != nil: // the server should have failed
-		return false
-	case p.local:
-		return verb == "SHOW" // rewrite.AnsweredSubstitute
-	case p.configReply != nil, p.tag != nil:
-		return verb == "SET"
-	}
-	return true
 }
 
 // answerScriptStep carries out one statement of a multi-statement query and answers it. several means that the query

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/answer"
 	"github.com/sluice-proxy/sluice/proxy/result"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/sqlerror"
 	"github.com/sluice-proxy/sluice/proxy/wire"
@@ -20,7 +21,7 @@ import (
 // the statement before it sends anything. A value that a server would refuse gets PostgreSQL's error.
 //
 // Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
-// error of the server. In a simple Query it is a scriptStep (script.go), even as the only statement. In the extended
+// error of the server. In a simple Query it is a script.Step, even as the only statement. In the extended
 // protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
 // setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it,
@@ -154,14 +155,14 @@ func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 
 // answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description
 // before the row. The log counts it as an answer of Sluice's own. Replays of a finished turn repeat it.
-func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, d *setConfigReply) error {
+func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, p *script.Step) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.server.statement++
 	if s.t.rec.phase != phaseLive {
-		return s.sendSynthetic(d.frames)
+		return s.sendSynthetic(p.Answer)
 	}
 	row, tag := append(result.DescribeConfig(st), s.setConfigRow(st)...), wire.AppendCommandComplete(nil, "SELECT 1")
-	d.frames = slices.Concat(row, tag)
+	p.Answer = slices.Concat(row, tag)
 	return s.sendLocalAnswer(o, row, tag)
 }
 

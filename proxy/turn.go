@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/interrupt"
 	"github.com/sluice-proxy/sluice/proxy/outcome"
 	"github.com/sluice-proxy/sluice/proxy/pin"
+	"github.com/sluice-proxy/sluice/proxy/script"
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/proxy/statement"
@@ -97,7 +98,7 @@ type clientRequest struct {
 	pendingCancel *wire.Error
 	// script is a multi-statement query of which Sluice itself answers some statements. stateBeforeScript is a copy of
 	// the session's state before that query.
-	script *scriptPlan
+	script *script.Plan
 	// parsed is a Parse whose ParseComplete Sluice withholds until the next Describe is answered.
 	parsed            waitingParse
 	stateBeforeScript *localStateCopy

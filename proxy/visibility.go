@@ -14,7 +14,7 @@ const emptyParseType = 1
 // trackExecuteLimit records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an
 // int32, means no limit.
 func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
-	t.request.executed = t.request.executed || kind != rewrite.Control && kind != rewrite.Empty // BEGIN and the like do not count: errDiscardInPipeline
+	t.request.executed = t.request.executed || kind != rewrite.Control && kind != rewrite.Empty // BEGIN and the like do not count: sqlerror.DiscardInPipeline
 	switch limited := int32(limit) > 0; {
 	case limited && kind != rewrite.Empty: // even a SELECT may have written, by a function
 		t.unseen = true

@@ -21,7 +21,7 @@ var layers = map[string][]string{
 	"cmd/sluice/config/configtest": {"cmd/sluice/config", "rewrite"}, // of tests only
 	"cmd/sluice/inject":            {},                               // nor anything of a third party
 
-	"proxy":                {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/cursor", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/notice", "proxy/opening", "proxy/options", "proxy/outcome", "proxy/pin", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/request", "proxy/result", "proxy/sequence", "proxy/serverfacts", "proxy/serversettings", "proxy/settings", "proxy/silent", "proxy/sqlerror", "proxy/startup", "proxy/statement", "proxy/stopping", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
+	"proxy":                {"proxy/access", "proxy/account", "proxy/admission", "proxy/advisory", "proxy/answer", "proxy/batch", "proxy/block", "proxy/constraint", "proxy/copyin", "proxy/cursor", "proxy/database", "proxy/ddl", "proxy/ddltx", "proxy/feature", "proxy/interrupt", "proxy/listing", "proxy/locktable", "proxy/mappederror", "proxy/mapping", "proxy/notice", "proxy/opening", "proxy/options", "proxy/outcome", "proxy/pin", "proxy/question", "proxy/rawconn", "proxy/recorded", "proxy/remains", "proxy/request", "proxy/result", "proxy/script", "proxy/sequence", "proxy/serverfacts", "proxy/serversettings", "proxy/settings", "proxy/silent", "proxy/sqlerror", "proxy/startup", "proxy/statement", "proxy/stopping", "proxy/stored", "proxy/trip", "proxy/txtime", "proxy/wire", "reservoir", "retry", "rewrite", "rewrite/finding", "rewrite/parse", "rewrite/schema", "rewrite/values", "metrics"},
 	"proxy/access":         {"proxy/block", "proxy/settings", "proxy/wire", "retry", "rewrite"},
 	"proxy/admission":      {"proxy/startup", "proxy/rawconn"},
 	"proxy/advisory":       {"proxy/wire", "retry", "rewrite"},
@@ -61,7 +61,8 @@ var layers = map[string][]string{
 	"proxy/remains":        {"proxy/question", "rewrite"},
 	"proxy/result":         {"proxy/wire", "rewrite"},
 	"proxy/sequence":       {"rewrite"},
-	"proxy/sqlerror":       {"proxy/wire", "reservoir", "retry"},
+	"proxy/sqlerror":       {"proxy/wire", "reservoir", "retry", "rewrite"},
+	"proxy/script":         {"proxy/access", "proxy/block", "proxy/options", "proxy/pin", "proxy/result", "proxy/serversettings", "proxy/settings", "proxy/sqlerror", "proxy/wire", "retry", "rewrite"},
 	"proxy/serversettings": {"proxy/settings", "proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/settings":       {"proxy/wire", "retry", "rewrite", "rewrite/parse"},
 	"proxy/silent":         {"proxy/wire", "rewrite/parse"},

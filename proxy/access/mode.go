@@ -13,9 +13,8 @@
 package access
 
 import (
-	"strings"
-
 	"slices"
+	"strings"
 
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/rewrite"
@@ -91,4 +90,19 @@ func HasTransactionDefaults(c *settings.Client) bool {
 		}
 	}
 	return false
+}
+
+// BeginWord returns the client's own word for the BEGIN st of the text sql, BEGIN or START TRANSACTION.
+func BeginWord(st *rewrite.Statement, sql []byte) string {
+	if text := sql[min(st.Start, len(sql)):]; len(text) >= 5 && strings.EqualFold(string(text[:5]), "start") {
+		return "START TRANSACTION"
+	}
+	return "BEGIN"
+}
+
+// CanFoldModes reports whether the modes of a SET TRANSACTION can be added to the BEGIN before it. DSQL accepts modes
+// only in BEGIN, and has one isolation level. So only READ ONLY and READ WRITE matter.
+func CanFoldModes(tx *rewrite.TxControl) bool {
+	return tx.Verb == rewrite.SetTransaction && (tx.ReadOnly || tx.ReadWrite) &&
+		tx.Isolation != rewrite.Serializable && tx.Snapshot == "" && !tx.Deferrable
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/reservoir"
 	"github.com/sluice-proxy/sluice/retry"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // This file has the errors and warnings that Sluice sends to clients from several places. If PostgreSQL has the same
@@ -178,4 +179,27 @@ func MessageTooLong(n, limit int) *wire.Error {
 	return &wire.Error{Code: "54000", Message: "message too long for the backend",
 		Detail: fmt.Sprintf("It has %d bytes and backend.max_message_bytes is %d.", n, limit),
 		Hint:   "Send the data in several statements. A transaction of Aurora DSQL changes at most 10 MiB."}
+}
+
+// LocalSettingQueried refuses a query that asks the server for a setting, if only Sluice has the session's value.
+func LocalSettingQueried(name string) *wire.Error {
+	return &wire.Error{Code: retry.StateUnsupported, Message: "the server does not know the session's value of \"" + name + "\", which Sluice keeps",
+		Hint: "Ask by SHOW " + name + ", or by SELECT current_setting('" + name + "') in a query of its own."}
+}
+
+// PortalsOpen refuses CLOSE ALL while protocol-level portals are open, which CLOSE ALL would have to close too.
+var PortalsOpen = &wire.Error{Code: retry.StateUnsupported, Message: "CLOSE ALL cannot close the portals that are open in this transaction",
+	Hint: "Close them one by one, or end the transaction."}
+
+// These refuse statements at a wrong place, with PostgreSQL's codes and texts.
+var (
+	DiscardInBlock    = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot run inside a transaction block"}
+	DiscardInPipeline = &wire.Error{Code: "25001", Message: "DISCARD ALL cannot be executed within a pipeline"}
+	LockOutside       = &wire.Error{Code: "25P01", Message: "LOCK TABLE can only be used in transaction blocks"}
+)
+
+// StatementRefused returns the error with which Sluice refuses the statement st, whose Refusal is not nil.
+func StatementRefused(st *rewrite.Statement) *wire.Error {
+	r := st.Refusal
+	return &wire.Error{Code: r.Code, Message: r.Message, Detail: r.Detail, Hint: r.Hint}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
+	"github.com/sluice-proxy/sluice/rewrite"
 )
 
 // An error that a limit causes names the limit's key and value. Only those that end the session are FATAL.
@@ -34,11 +35,13 @@ func TestErrors(t *testing.T) {
 		{TotalTextsTooLong(8), "prepared.total_bytes, 8", false},
 		{StatementTooLong(10, 9), "10 bytes and rewrite.max_bytes is 9", false},
 		{MessageTooLong(12, 11), "12 bytes and backend.max_message_bytes is 11", false},
+		{LocalSettingQueried("x"), "SHOW x", false},
+		{StatementRefused(&rewrite.Statement{Refusal: &rewrite.Refusal{Code: "0A000", Message: "not supported"}}), "not supported", false},
 		{UnknownOutcome, "its outcome is unknown", false},
 		{Draining, "administrator command", true},
 		{PinLost, "had state on", true},
 	} {
-		if text := test.err.Message + " " + test.err.Detail; !strings.Contains(text, test.has) || !code.MatchString(test.err.Code) {
+		if text := test.err.Message + " " + test.err.Detail + " " + test.err.Hint; !strings.Contains(text, test.has) || !code.MatchString(test.err.Code) {
 			t.Errorf("%s %s: no %q", test.err.Code, text, test.has)
 		}
 		if test.err.Fatal != test.fatal {
