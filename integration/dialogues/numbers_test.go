@@ -23,17 +23,16 @@ var (
 )
 
 // sure tells whether a client must be answered what frame n of its frames asks: it
-// surely drew that in the block.
+// surely drew that in the block, which was not run again on another backend.
 func (d dialogue) sure(told tale, at site) bool {
 	if d.fault != "" { // run again on another backend
 		return false
 	}
+	again := false
 	own := ownNumbers{drawn: map[string]bool{}, prepared: map[string]string{}, bound: map[string]string{}}
 	for i, o := range told.outcomes {
 		if o.c != at.c {
-			if d.steps[i].op == "replace" {
-				clear(own.drawn)
-			}
+			again = again || d.steps[i].op == "replace"
 			continue
 		}
 		for n := o.from; n < o.to && n <= at.n; n++ {
@@ -41,7 +40,7 @@ func (d dialogue) sure(told tale, at site) bool {
 			text := own.text(f)
 			if n == at.n {
 				m := asking.FindStringSubmatch(text)
-				return m != nil && own.drawn[m[1]]
+				return m != nil && own.drawn[m[1]] && !again
 			}
 			if own.block && (f.verb == 'Q' || f.verb == 'E') {
 				own.ran(text, a)
@@ -49,6 +48,7 @@ func (d dialogue) sure(told tale, at site) bool {
 			if a.ready != 0 {
 				if own.block = a.ready == 'T'; !own.block {
 					clear(own.drawn)
+					again = false
 				}
 			}
 		}
