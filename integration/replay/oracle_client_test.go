@@ -407,7 +407,7 @@ func (c *teller) judge(p *program, err error) error {
 	default:
 		expected = slices.ContainsFunc(p.steps(), func(s step) bool { return s.fails() == code })
 	}
-	if expected && (p.killed > 0 || !c.severed) {
+	if expected && (p.killed > 0 || p.guard > 0 || !c.severed) { // a session whose lock is lost ends behind the error
 		return nil
 	}
 	return fmt.Errorf("%w (%s; %s)\n%v%v", err, detail, hint, c.txn, c.last)
