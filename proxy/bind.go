@@ -143,7 +143,8 @@ func (s *session) bindLocally(b *pendingBind) error {
 	if bind == nil {
 		bind = validateBind
 	}
-	if err := bind(s, &p, b); err != nil || s.t.server.skip || s.t.settled {
+	p, err := bind(s, p, *b)
+	if err != nil || s.t.server.skip || s.t.settled {
 		return err
 	}
 	if err := s.recordPortal(b.portal, p); err != nil {
@@ -158,8 +159,8 @@ func (s *session) bindLocally(b *pendingBind) error {
 }
 
 // validateBind checks the Bind of a statement whose parameters, if any, are those that its Parse declared.
-func validateBind(_ *session, _ *portal, b *pendingBind) error {
-	return request.ValidateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt)
+func validateBind(_ *session, p portal, b pendingBind) (portal, error) {
+	return p, request.ValidateBind(b.rest, result.DeclaredParamCount(b.cs.Template.OIDs), b.stmt)
 }
 
 // readWholeBind reads the whole Bind frame from the client's stream, because Sluice itself needs its parameters. It

@@ -122,28 +122,28 @@ func (s *session) executeCursor(st *rewrite.Statement, formats []byte, limit uin
 
 // bindFetch records in p the result formats of a FETCH's Bind, and at once changes the cursor to them. The client may
 // describe the portal before its Execute. If t.skip is set, the client already has an error of the server.
-func bindFetch(s *session, p *portal, b *pendingBind) error {
-	if err := validateBind(s, p, b); err != nil {
-		return err
+func bindFetch(s *session, p portal, b pendingBind) (portal, error) {
+	if p, err := validateBind(s, p, b); err != nil {
+		return p, err
 	}
 	c := p.plan.SingleStatement().Cursor
 	if c.Verb != rewrite.FetchCursor {
-		return nil
+		return p, nil
 	}
 	values, formats, ok := wire.SplitBind(b.rest)
 	if !ok {
-		return wire.ErrFormat
+		return p, wire.ErrFormat
 	}
 	if p.formats = bytes.Clone(formats); s.portals.named[c.Name].cursor == nil {
-		return s.stored.CheckFormats(c.Name, int(binary.BigEndian.Uint16(b.rest[len(values):])))
+		return p, s.stored.CheckFormats(c.Name, int(binary.BigEndian.Uint16(b.rest[len(values):])))
 	}
-	return s.setCursorFormats(c.Name, p.formats)
+	return p, s.setCursorFormats(c.Name, p.formats)
 }
 
 // describeFetch describes a statement about a cursor, in the formats of its portal. Sluice describes the rows of a
 // stored cursor, the server those of any other cursor. FETCH from an unknown cursor returns no rows, as in PostgreSQL,
 // where only its Execute fails.
-func describeFetch(s *session, p *portal) error {
+func describeFetch(s *session, p portal) error {
 	c := p.plan.SingleStatement().Cursor
 	if c.Verb == rewrite.FetchCursor && s.stored.Find(c.Name) != nil {
 		return s.queueReply(s.stored.Find(c.Name).RowDescription(p.formats))

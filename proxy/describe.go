@@ -62,13 +62,13 @@ func (s *session) handleDescribe(frame []byte) error {
 		if err := s.queueReply(params); err != nil {
 			return err
 		}
-		return s.describeLocally(&portal{plan: plan})
+		return s.describeLocally(portal{plan: plan})
 	}
 	return s.describeStatement(cs)
 }
 
 // describeLocally describes a portal that Sluice answers, or a statement, as the portal p with nothing but its plan.
-func (s *session) describeLocally(p *portal) error {
+func (s *session) describeLocally(p portal) error {
 	h := &s.srv.handlers[p.plan.SingleStatement().Does]
 	if h.describe != nil {
 		return h.describe(s, p)
@@ -82,7 +82,7 @@ func (s *session) describePortal(name, frame []byte) error {
 	p := s.findPortal(name)
 	switch {
 	case p.local:
-		return s.describeLocally(&p)
+		return s.describeLocally(p)
 	case p.work != nil:
 		return p.work.describe(s, name)
 	case s.b == nil, len(name) == 0 && !p.open:

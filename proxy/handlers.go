@@ -28,11 +28,11 @@ type statementHandler struct {
 	// params returns the statement's ParameterDescription, or nil if the statement has no parameters. The caller sends an
 	// error to the client.
 	params func(st *rewrite.Statement, oids string) ([]byte, error)
-	// bind sets in the new portal p what the Bind b says of the statement, which Sluice runs. b is read whole. If bind is
-	// nil, the values of the Bind do not matter. The caller sends an error to the client.
-	bind func(s *session, p *portal, b *pendingBind) error
+	// bind returns the new portal p with what the Bind b says of the statement, which Sluice runs. b is read whole. If bind
+	// is nil, the values of the Bind do not matter. The caller sends an error to the client.
+	bind func(s *session, p portal, b pendingBind) (portal, error)
 	// describe answers a Describe of the portal p, or of the statement if p has the plan only. It overrides columns.
-	describe func(s *session, p *portal) error
+	describe func(s *session, p portal) error
 	// execute handles an Execute of the statement in place of run, if the extended protocol needs other steps. The caller
 	// sends an error to the client.
 	execute func(s *session, st *rewrite.Statement, sql string) error

@@ -39,30 +39,30 @@ func planAdvisoryLock(_ *script.Planner, st *rewrite.Statement) script.Step {
 }
 
 // describeLock describes the answer of a lock call, in the format of its portal.
-func describeLock(s *session, p *portal) error {
+func describeLock(s *session, p portal) error {
 	return s.queueReply(result.DescribeLockFormat(p.plan.SingleStatement().Advisory, p.binary))
 }
 
 // bindLockKey reads a lock's key from a Bind. It sets the portal's fields key and binary (the answer's format). Its
 // errors are those of PostgreSQL.
-func bindLockKey(_ *session, p *portal, b *pendingBind) error {
+func bindLockKey(_ *session, p portal, b pendingBind) (portal, error) {
 	a := p.plan.SingleStatement().Advisory
 	types, err := advisory.ResolveParamTypes(a, b.cs.Template.OIDs)
 	if err != nil {
-		return err
+		return p, err
 	}
 	if err := request.ValidateBind(b.rest, len(types), b.stmt); err != nil {
-		return err
+		return p, err
 	}
 	values, formats, ok := advisory.ParseBindValues(b.rest)
 	if !ok {
-		return wire.ErrFormat
+		return p, wire.ErrFormat
 	}
 	if p.binary, err = advisory.IsBinaryResult(formats); err != nil {
-		return err
+		return p, err
 	}
 	p.key, err = advisory.BoundLockKey(a, types, values)
-	return err
+	return p, err
 }
 
 // runAdvisoryStatement is the handler of statements about advisory locks (runLockStatement).

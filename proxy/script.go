@@ -30,7 +30,6 @@ func (q scriptSession) HasStatement(name string) bool { return q.s.statements.Na
 func (q scriptSession) HasBackendStatement(name string) bool {
 	return q.s.b != nil && q.s.b.prepared.HasName(name)
 }
-
 func (q scriptSession) OptionError(c *rewrite.SettingChange) *wire.Error {
 	_, err := q.s.options.Check(c, q.s.optionState())
 	return err
