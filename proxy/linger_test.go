@@ -11,19 +11,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	"github.com/sluice-proxy/sluice/proxy"
 )
 
 // Clients that are silent have no goroutine, also where they have asked something before; they are
 // answered when they ask again, and told when they are drained. The test is alone in its process
-// while it runs: goroutines are counted, and stacks.
+// while it runs: goroutines are counted. Stacks cannot be: Go keeps those of the last goroutines that have ended, up to
+// 64 for each processor, and each of the size that goroutines had on average.
 func TestQuietClients(t *testing.T) {
-	const clients, spare = 400, 8 // spare goroutines wait for the next client, with stacks of 16 KiB
+	const clients, spare = 400, 8 // spare goroutines wait for the next client
 	s := startSluice(t, sharedPostgres(t), withReplay, asDSQL, maxOpen(4), clientTLS())
 	all := []*rawClient{newLeaver(t, s.addr, true).rawClient}
 	allLinger(t, s, 1)
-	before, goroutines := stackBytes(), runtime.NumGoroutine()
+	goroutines := runtime.NumGoroutine()
 	for i := range clients {
 		all = append(all, newLeaver(t, s.addr, i%20 == 0).rawClient)
 	}
@@ -34,9 +33,6 @@ func TestQuietClients(t *testing.T) {
 			t.Errorf("the silent are counted as %+v", st)
 		}
 		waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines+spare })
-		if each := (stackBytes() - before) / clients; each > 1<<10 && !proxy.Racing {
-			t.Errorf("a silent client costs %d bytes of stack", each)
-		}
 	}
 	ask := func(sql, answer string) {
 		t.Helper()
@@ -55,8 +51,8 @@ func TestQuietClients(t *testing.T) {
 	s.Quieten()
 	quiet()
 	ask("ROLLBACK", "Z I")
-	if each := (stackBytes() - before) / clients; each < 3<<10 {
-		t.Errorf("a client that was at work just now has %d bytes of stack: the test sees nothing", each)
+	if n := runtime.NumGoroutine() - goroutines; n < clients/2 {
+		t.Errorf("%d goroutines serve %d clients that were at work just now: the test sees nothing", n, clients)
 	}
 	s.Quieten()
 	waitFor(t, "a client to linger", func() bool { return s.Parked() > 0 })
@@ -73,14 +69,6 @@ func TestQuietClients(t *testing.T) {
 func allLinger(t *testing.T, s *sluice, clients int) {
 	t.Helper()
 	waitFor(t, fmt.Sprintf("%d clients to linger", clients), func() bool { return s.Parked() == clients })
-}
-
-// stackBytes is what the stacks of all goroutines take, without those that nobody has any more.
-func stackBytes() int {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.StackInuse)
 }
 
 // A session that is about to linger when the drain nudges it is drained, though it takes the
