@@ -66,8 +66,7 @@ func (s *session) mayHaveLeftState() bool {
 // checkLeftState asks the idle backend, if a function may have left state on it, which state that is. If it finds
 // state, it pins the session to that backend, so that the session retains it. Otherwise it removes a pin that it made
 // earlier. The same round trip resets settings that functions have changed, except the role, which pins the session.
-// If too many sessions are pinned, the session ends after the turn. It also ends if the backend does not answer after
-// a FunctionCall.
+// The session ends if too many sessions are pinned, or if the backend does not answer after a FunctionCall.
 func (s *session) checkLeftState() {
 	if !s.mayHaveLeftState() {
 		return

@@ -19,8 +19,7 @@ import (
 // because the server may get other SQL than the client wrote.
 type simpleQuery struct {
 	total int
-	// frame is the whole Query message as the server will get it. nil means that the message is too long to read and is
-	// forwarded unchanged.
+	// frame is the whole Query message as the server will get it. nil: it is too long to read, and passes unchanged.
 	frame    []byte
 	plan     *rewrite.Plan
 	fullPlan *rewrite.Plan // the plan of all statements of the text, including those that Sluice answers locally

@@ -61,7 +61,7 @@ func (s *session) recordsAnswers() bool {
 func (tx *transaction) newTextAnswer(sql []byte, statements int) *recorded.Answer {
 	switch {
 	case statements < 2:
-		return recorded.New(rewrite.IsInsertReturning(sql), values.MayReturnTxTime(sql))
+		return recorded.New(parse.IsInsertReturning(sql), values.MayReturnTxTime(sql))
 	case values.MayReturnTimeOrRows(sql) && tx.log.ReserveBytes(statements*recorded.Cost):
 		return recorded.NewSeveral(statements)
 	}

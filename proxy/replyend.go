@@ -10,9 +10,8 @@ import (
 
 // This file records a statement's effects on the session, the schema and the transaction, once the server has answered.
 
-// handleStatementEnd handles the frame that ends a statement of the pending reply o. a says whether more may follow.
-// v is the verdict so far (whether the client gets the frame), and now is the new verdict. stays means that the
-// caller must not remove the pending reply o.
+// handleStatementEnd handles a server's frame, of meaning a, that ends a statement of the pending reply o. v says
+// whether the client gets the frame, and now is the new decision. stays means that o stays in the queue of replies.
 func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte, frame []byte, v frameVerdict) (now frameVerdict, stays bool, err error) {
 	t := s.t
 	if a == answer.CompletesOne && s.t.isSurplusTag(o) {
@@ -30,18 +29,19 @@ func (s *session) handleStatementEnd(o *pendingReply, a answer.Meaning, typ byte
 	return t.server.internalTx.verdictForTag(o, t.server.statement, frame, v), true, nil
 }
 
-// isSurplusTag reports whether every statement of the pending reply o already has its CommandComplete.
+// isSurplusTag reports whether each statement of the pending reply o has its CommandComplete. Another one is a fault.
 func (t *turn) isSurplusTag(o *pendingReply) bool {
 	return o.plan != nil && o.plan.Kind != rewrite.Unknown && t.server.statement >= max(1, len(o.plan.Statements))
 }
 
-// lacksTags reports whether a ReadyForQuery now would end the simple Query o, without error, before all its tags.
+// lacksTags reports whether a statement of o, the pending reply to a simple Query, has no command tag yet. A
+// ReadyForQuery without an error would then be a fault of the server.
 func (t *turn) lacksTags(o *pendingReply) bool {
 	return o.kind == wire.Query && o.plan != nil && o.plan.Kind != rewrite.Unknown && !t.server.outcome.IsConcluded()
 }
 
-// recordCompletion records the effects of a statement that has ended, or whose portal was suspended. In a replay,
-// pending replies of a finished turn have no plan, because the effects are already recorded.
+// recordCompletion records the effects of a statement that has ended, or whose portal the server has suspended. If o
+// has no plan, it belongs to a finished turn of a replay, whose effects are already recorded.
 func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 	if o.plan == nil {
 		return
@@ -71,15 +71,15 @@ func (s *session) recordCompletion(o *pendingReply, typ byte, frame []byte) {
 		s.trackSavepointTag(tag)
 	}
 	switch {
-	case needsRunObservers(o.plan): // plain reads and writes, which are most statements, have no observer
+	case needsRunObservers(o.plan): // not for plain reads and single writes, which are most statements
 		s.srv.observers.ran.notify(s, o, st, tag)
 	case o.plan.Kind == rewrite.Write:
 		s.srv.observers.ranWrites.notify(s, o, st, tag)
 	}
 }
 
-// recordStatementEnd records that the server has answered a statement. If the statement ended a transaction, the
-// request may continue in another one. The log covers only the first transaction, so that it refuses a replay.
+// recordStatementEnd records that the server has answered a statement. If it ended a transaction, the client's request
+// may continue in another transaction. The replay log covers only the first transaction, so it then refuses a replay.
 func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 	t := s.t
 	var did block.TxEffect
@@ -95,12 +95,12 @@ func (s *session) recordStatementEnd(o *pendingReply, tag []byte) {
 		s.tx.log.RefuseReplay(retry.InnerCommit)
 	}
 	if o.kind == wire.Query {
-		closePortals(s) // an Execute closed the portals when it was sent
+		closePortals(s) // for an Execute, Sluice closed the portals when it sent the frame
 	}
 	s.srv.observers.notifyEnded(s, did == block.Commits)
 }
 
-// endsBlockOnError reports whether o is for a statement that ends its block even if it fails, such as COMMIT.
+// endsBlockOnError reports whether the statement of o ends its block even if the statement fails, as a COMMIT does.
 func (t *turn) endsBlockOnError(o *pendingReply) bool {
 	if o.plan == nil || o.kind != wire.Execute && o.kind != wire.Query {
 		return false
@@ -109,7 +109,7 @@ func (t *turn) endsBlockOnError(o *pendingReply) bool {
 	return st != nil && (st.Tx.Verb == rewrite.Commit || st.Tx.Verb == rewrite.PrepareTransaction)
 }
 
-// answeredStatement returns the statement of plan that the server is answering, or nil if Sluice does not know. In a
+// answeredStatement returns the statement of plan that the server is answering, or nil if Sluice does not know it. In a
 // multi-statement query the number of CommandComplete frames so far identifies the statement.
 func (t *turn) answeredStatement(o *pendingReply, plan *rewrite.Plan) *rewrite.Statement {
 	i := 0

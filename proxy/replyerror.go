@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file handles ErrorResponses of the server. classifyError decides what an error means, handleConflict whether to
-// replay the transaction. sendError sends the client an error. undoFailedNames and skipToSync handle the frames that
-// the server skips.
+// This file handles ErrorResponses of the server. classifyError decides what an error means, and handleConflict whether
+// to replay the transaction. sendError sends the client an error. undoFailedNames and skipToSync handle the client's
+// frames that the server skips after an error.
 
-// serverError is what an ErrorResponse of the server means for the turn.
+// serverError says what an ErrorResponse of the server means for the client's turn.
 type serverError struct {
 	class retry.ResultClass
 	cause retry.ReplayCause
-	// mapped is the ErrorResponse that the client gets instead of the server's. nil means the server's error.
+	// mapped is the ErrorResponse that the client gets instead of the server's, or nil if the client gets the server's.
 	mapped []byte
 	// original is the ErrorResponse that the client gets if a replay is refused.
 	original []byte
@@ -25,10 +25,10 @@ type serverError struct {
 	replays bool
 }
 
-// handleErrorResponse handles an ErrorResponse. frame holds its first bytes, total is its length. The server will not
-// answer the frames up to the next Sync. If a replay may get another answer, Sluice withholds the error, the attempt
-// fails (t.rec.phase), and runAttempts makes another. The skipped frames' changes of prepared statement names are
-// undone at once, or if the replay fails.
+// handleErrorResponse handles an ErrorResponse of the server. frame holds its first bytes, and total is its length.
+// After the error the server skips the client's frames up to the next Sync. If a replay may get another answer, the
+// client does not get the error, and runAttempts replays the transaction. Sluice undoes the skipped frames' changes of
+// prepared statement names at once, or when the replay has failed.
 func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, error) {
 	t := s.t
 	payload := frame[wire.HeaderLen:]
@@ -41,7 +41,7 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	head := *t.owed.first()
 	made := head.replacementError(s, payload)
 	e := s.classifyError(&head, &made, frame)
-	t.server.internalTx.on = t.server.internalTx.open // else the server skips the BEGIN
+	t.server.internalTx.on = t.server.internalTx.open // if the server has not yet run Sluice's BEGIN, it skips that BEGIN
 	if told := s.partialCommitError(e.class, payload); told != nil {
 		e.mapped, e.original = told, told
 	}
@@ -49,19 +49,19 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 		e.replays, e.mapped = false, made.Instead
 	}
 	v := pass
-	// No statement of an unparsed text has run if the server reports a syntax error in the text.
+	// If the server reports a syntax error in a text that Sluice could not parse, no statement of the text has run.
 	if !isSyntaxErrorInUnparsed(&head, payload) {
 		s.t.forbidReplayOfUnparsed()
 	}
 	t.request.unreadRuns = false
-	// While Sluice repeats a part that ROLLBACK TO discarded, it expects the part's last error, and does not replay.
+	// In the replay of a part that ROLLBACK TO discarded, Sluice expects the part's last error, and makes no other replay.
 	awaited := s.tx.whole != nil && s.tx.log.AwaitsError() && !e.cause.MayConflict()
 	if e.replays && s.t.rec.isRecording() && !made.Forced && !awaited {
 		s.tx.unknown = e.cause == retry.UnknownName
 		s.tx.renamed = s.tx.renamed || s.tx.unknown
 		again, err := s.handleConflict(e.cause, e.original, len(frame) == total)
 		if again || err != nil {
-			t.owed.first().done = true // the error answers this reply
+			t.owed.first().done = true // the error is the answer for this pending reply
 			t.attempt.undos = s.nameUndosAfter(&head)
 			return swallow, err
 		}
@@ -81,22 +81,23 @@ func (s *session) handleErrorResponse(frame []byte, total int) (frameVerdict, er
 	return v, s.skipToSync(&head)
 }
 
-// handleFatalError handles an error that ends the backend's connection. Only a dedicated client gets the error; any
-// other client's connection continues.
+// handleFatalError handles an error with which the server closes the backend's connection. A client with a dedicated
+// backend gets this error. Any other client does not, because its own connection to Sluice continues.
 func (p *pairing) handleFatalError(said *serverFatalError) (frameVerdict, error) {
 	if p.dedicated {
 		p.b.closingError = said
-		return pass, nil // the stream ends next
+		return pass, nil // next the server closes the connection
 	}
-	if p.t.owed.empty() && !p.t.request.ended { // nothing is pending: the next frame gets the error of the lost backend
+	if p.t.owed.empty() && !p.t.request.ended { // no reply is pending; the client's next frame gets the error
 		p.b.closingError = said
 		return swallow, nil
 	}
 	return swallow, &lostError{err: said}
 }
 
-// classifyError classifies the error that answers head, and records in the outcome that the statement has failed. If
-// the error shows that the cached schema or the records of prepared statements are outdated, it drops them.
+// classifyError classifies the error that answers the pending reply head, and records that the statement has failed.
+// After an error due to an outdated cached schema, Sluice drops that cache. If a client deallocated statements of
+// Sluice, no other session gets the backend.
 func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, frame []byte) (e serverError) {
 	payload := frame[wire.HeaderLen:]
 	hint, otherForm := s.checkFormRefusal(head, made, payload)
@@ -105,7 +106,7 @@ func (s *session) classifyError(head *pendingReply, made *answer.ErrorHandling, 
 		s.srv.pool.templates.BeginEpoch(true)
 	}
 	if deallocated {
-		s.b.suspect = true // a client deallocated Sluice's statements
+		s.b.suspect = true // a client has deallocated statements that Sluice prepared on this backend
 	}
 	unknown := isUnknownName(payload) && !made.Forced
 	if unknown {
@@ -152,8 +153,8 @@ func isSchemaConflict(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == "40001" && bytes.Contains(retry.ErrorField(payload, 'M'), []byte("(OC001)"))
 }
 
-// sendError sends the client the error or its replacement. v is the verdict so far (whether the client gets frame), and
-// the result is the new verdict. A CommandComplete that waited for an index job is sent first.
+// sendError sends the client the server's error (frame), or the replacement in made or e. v says whether the client
+// gets frame, and the result is the new decision. First it sends a CommandComplete that waited for an index job.
 func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *serverError, frame []byte, v frameVerdict) (frameVerdict, error) {
 	if made.Forced {
 		v = swallow
@@ -179,16 +180,16 @@ func (s *session) sendError(head *pendingReply, made *answer.ErrorHandling, e *s
 	return swallow, s.sendOrWithhold(e.mapped)
 }
 
-// undoFailedNames restores the client's statement names that the skipped frames changed. It also drops statements that
-// Sluice wrongly recorded as prepared on the backend.
+// undoFailedNames restores the statement names of the client that changed by frames which the server skips after the
+// error. It also drops the records of statements that the backend never prepared, because the server skips their Parse.
 func (s *session) undoFailedNames(head *pendingReply) {
 	for _, u := range s.nameUndosAfter(head) {
 		s.statements.Set(&s.memory.account, u.name, u.prev)
 	}
 }
 
-// nameUndosAfter returns the changes of statement names to undo after the error that answers head, in the order of
-// undoing. It also drops the pending replies that the server skips.
+// nameUndosAfter returns the changes of statement names to undo after the error for the pending reply head. They are in
+// the order of undoing. It also drops the pending replies to frames that the server skips.
 func (p *pairing) nameUndosAfter(head *pendingReply) []nameUndo {
 	own := head.kind == wire.Parse && !head.swallow
 	undos := p.t.owed.dropSkipped(p.b.forgetSkipped)
@@ -209,7 +210,7 @@ func (s *session) skipToSync(head *pendingReply) error {
 	case q.empty():
 		s.t.server.skip = true
 	case q.first().kind != wire.Sync:
-		// The client sends no Sync, because it has sent a Query. Sluice's own BEGIN, sent as frames before it, has failed.
+		// Sluice's own BEGIN, sent by the extended protocol before a client's Query, has failed. A Query has no Sync.
 		*q.first() = pendingReply{kind: wire.Sync}
 		s.t.addToBatch(wire.FrameSync)
 		return s.flushToBackend()

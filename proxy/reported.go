@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// As in PostgreSQL, clients get changed parameters before a ReadyForQuery. Package serversettings decides which.
+// This file sends a client changed parameters before a ReadyForQuery. Package serversettings decides which ones.
 
 // recordParameter records a ParameterStatus on the backend. Only reportParameters sends parameters to a client.
 func (b *backend) recordParameter(frame []byte) {
@@ -36,7 +36,7 @@ func (s *session) reportParameters() error {
 	}
 	for _, p := range now.ChangedSince(s.settings.Reported) {
 		if s.settings.IsReportedLocal(p.Lower) {
-			continue // sent when the setting was set
+			continue // Sluice sent this parameter when the client changed the setting
 		}
 		if err := s.sendOrWithhold(wire.AppendStrings(nil, wire.ParameterStatus, p.Name, p.Value)); err != nil {
 			return err
@@ -46,8 +46,8 @@ func (s *session) reportParameters() error {
 	return nil
 }
 
-// adoptReportedSettings makes settings that functions changed in the ended transaction the session's own. The
-// parameter done has the changes of settings that the transaction's statements made.
+// adoptReportedSettings records for the session the settings that functions changed in the ended transaction, as the
+// server reported them. done has the changes that the transaction's own statements made.
 func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	if !s.b.settings.HasNews(done) {
 		return
@@ -57,8 +57,8 @@ func (s *session) adoptReportedSettings(done []rewrite.SettingChange) {
 	s.b.settings.EndComparison()
 }
 
-// pinForRole pins the session if a function has changed its role. The role decides the session's rights, and no other
-// backend has that role. If no more pins are allowed, the session ends, and its backend is closed.
+// pinForRole pins the session to its backend if a function has changed the role there. The role decides the session's
+// rights, and no other backend has it. If no more pins are allowed, the session ends, and Sluice closes the backend.
 func (s *session) pinForRole() {
 	if s.keepsBackend() && !s.pin.IsFound() {
 		return
@@ -69,8 +69,8 @@ func (s *session) pinForRole() {
 	}
 }
 
-// pinForFoundState pins the session for state that a query found on the backend after a transaction. If no pin is
-// allowed, it returns false, the session ends after its turn, and its backend is closed.
+// pinForFoundState pins the session to its backend, because a query of Sluice has found state of the session there. If
+// no more pins are allowed, it returns false. The session then ends after its turn, and Sluice closes the backend.
 func (s *session) pinForFoundState(why rewrite.PinReason) bool {
 	// The plan has two statements, so that pinBackend makes a pin which no failed statement removes.
 	if s.pinBackend(&rewrite.Plan{Pin: why, Statements: make([]rewrite.Statement, 2)}) != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file passes a frame of the client to the method for its type. handleSync, handleFlush and handleFunctionCall
-// handle frames that end a turn or ask for the answers so far. session.handleNextFrame calls handleClientFrame for
-// frames outside a COPY.
+// This file passes each frame of the client to the method for the frame's type. handleSync, handleFlush and
+// handleFunctionCall handle frames that end a turn or ask for the answers so far. session.handleNextFrame calls
+// handleClientFrame for frames outside a COPY.
 
-// handleClientFrame handles the client's next frame. The frame's header and first bytes are buffered but still
-// unread; every branch reads the whole frame. Only a failed Bind leaves its frame unread, which is then skipped.
+// handleClientFrame handles the client's next frame, whose header and first bytes are buffered but still unread. Every
+// branch reads the whole frame. Only a failed Bind leaves its frame unread, and the caller then skips that frame.
 //
-// The order of the cases is PostgreSQL's: after an error everything but a Sync is skipped, even a malformed frame.
+// The cases have PostgreSQL's order: after an error the server skips everything but a Sync, even a malformed frame.
 func (s *session) handleClientFrame(typ byte, total int) error {
 	t := s.t
-	if t.server.copying { // an earlier frame's answer has started a COPY
+	if t.server.copying { // the answer to an earlier frame has started a COPY
 		return s.relayCopyIn()
 	}
 	switch typ {
@@ -62,9 +62,9 @@ func (s *session) handleClientFrame(typ byte, total int) error {
 	return s.handleBufferedFrame(typ, total)
 }
 
-// sendLastCommit sends the server the frames of a client that leaves without a Sync, if one of them may commit. As in
-// PostgreSQL, that commit takes effect. Other frames are not sent: the end of the session rolls their transaction back.
-// An error is nobody's, since the client has left.
+// sendLastCommit sends the server the last frames of a client that leaves without a Sync, if a frame may commit. As in
+// PostgreSQL, that commit takes effect. Other frames are not sent, and the end of the session rolls their transaction
+// back. sendLastCommit ignores an error, since the client has left.
 func (s *session) sendLastCommit() {
 	if t := s.t; t.touched && !t.server.skip && s.b != nil && t.server.outcome.MayCommit() {
 		_ = s.flushAndRelay()
@@ -96,7 +96,7 @@ func (s *session) handleBufferedFrame(typ byte, total int) error {
 	return s.handleFlush()
 }
 
-// checkParseLength returns why a Parse of total bytes is refused, or nil. Sluice and the server have limits of length.
+// checkParseLength returns the error for a Parse of total bytes that is too long for Sluice or the server, or nil.
 func (s *session) checkParseLength(total int) *wire.Error {
 	switch {
 	case total > s.srv.cfg.MaxStatementBytes:
@@ -107,24 +107,24 @@ func (s *session) checkParseLength(total int) *wire.Error {
 	return nil
 }
 
-// finishEarlierFrames finishes earlier frames of the Sync group before a frame of type typ is handled. It refuses an
-// ALTER TABLE that Sluice would run at the Sync, because another frame follows. It stores rows of cursors WITH HOLD
-// if their group ends here. It waits for pending replies if a Query or FunctionCall follows without a Sync, or if the
-// pipeline is too long. It also waits if a pending reply decides how to plan the next text. The current frame is
-// still unread, and an error belongs to it. If the result is nil, the caller handles the frame, or skips it (t.skip).
+// finishEarlierFrames finishes earlier frames of the Sync group before Sluice handles the next frame, of type typ. It
+// refuses an ALTER TABLE that waits for the Sync, because another frame follows. If the next frame ends the group, it
+// stores the rows of cursors WITH HOLD. It awaits pending replies if a Query or FunctionCall follows without a Sync, or
+// if the pipeline is too long. It also awaits a reply that decides how to plan the next text. A returned error belongs
+// to the next frame, still unread. Otherwise the caller handles that frame, or skips it if t.server.skip is set.
 func (s *session) finishEarlierFrames(typ byte) error {
 	t := s.t
 	if why := t.notAloneError(typ); why != nil {
 		return why
 	}
-	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // a group without a Sync
+	closes := t.touched && (typ == wire.Query || typ == wire.FunctionCall) // typ ends a group without a Sync
 	if (typ == wire.Parse || typ == wire.Bind) && s.isNextTextUnsettled() && !t.server.skip && !t.owed.empty() {
 		if err := s.flushAndRelay(); err != nil {
 			return err
 		}
 	}
 	if !t.server.skip && !t.owed.empty() && (t.owed.isTooLong() || closes) {
-		if err := s.flushAndRelay(); err != nil { // after an error among the answers the current frame is skipped
+		if err := s.flushAndRelay(); err != nil { // if an answer is an error, Sluice skips the current frame
 			return err
 		}
 	}
@@ -137,14 +137,14 @@ func (s *session) finishEarlierFrames(typ byte) error {
 	return nil
 }
 
-// isNextTextUnsettled reports whether a pending reply decides what the client's next text means. After the end of a
-// transaction that changed settings, the reply decides whether Sluice or the server answers a SHOW.
+// isNextTextUnsettled reports whether a pending reply decides what the client's next text means. For example, the reply
+// to a COMMIT of changed settings decides whether Sluice or the server answers the next SHOW.
 func (s *session) isNextTextUnsettled() bool {
 	return s.settings.AreOptionsPending() || s.parts.HasCommittedPart() && s.t.hasFirstTxEnded() || s.settings.HasPendingChanges() && s.t.hasFirstTxEnded()
 }
 
-// notAloneError returns the error for a statement that waits for the Sync and must be the last before the Sync, if
-// another frame follows. If no statement waits, the result is nil.
+// notAloneError returns an error if a statement waits for the Sync, and a frame of type typ comes before that Sync.
+// Such a statement must be the last of its group. If no statement waits, the result is nil.
 func (t *turn) notAloneError(typ byte) *wire.Error {
 	switch d := t.request.deferred; {
 	case t.request.last == errAfterFlush && typ == wire.Close:
@@ -170,15 +170,15 @@ func (s *session) exceedsServerLimit(total int) bool {
 	return limit > 0 && total > limit
 }
 
-// handleSync handles a Sync, which ends a turn of the extended protocol. If Sluice has sent the server nothing of the
-// turn, it answers the Sync itself. Otherwise it sends the Sync, and handleSync returns when the turn is over. Before
-// the Sync, cursors WITH HOLD are stored and a waiting ALTER TABLE runs.
+// handleSync handles a client's Sync, which ends a turn of the extended protocol. First it stores cursors WITH HOLD,
+// and runs an ALTER TABLE that waits for the Sync. If the server has got nothing of the turn, Sluice answers the Sync
+// itself. Otherwise it sends the Sync, and handleSync returns when the turn is over.
 func (s *session) handleSync(total int) error {
 	if err := s.discardBytes(total); err != nil {
 		return err
 	}
 	t := s.t
-	if total > wire.HeaderLen { // as in PostgreSQL: an error, even after another one, and ReadyForQuery
+	if total > wire.HeaderLen { // as in PostgreSQL, a malformed Sync gets an error (even a second one) and ReadyForQuery
 		if t.touched && !t.owed.empty() {
 			if err := s.flushAndRelay(); err != nil {
 				t.request.ended = true
@@ -229,8 +229,8 @@ func (s *session) handleSync(total int) error {
 	return s.finishTurn()
 }
 
-// handleFlush handles the client's Flush, which asks for all answers so far. These answers are no longer withheld, so
-// that a replay must give the same answers again.
+// handleFlush handles the client's Flush, which asks for all answers so far, and sends the client these answers. From
+// then on a replay must give the same answers.
 func (s *session) handleFlush() error {
 	if s.t.touched && !s.t.owed.empty() && !isFlushOfBatches(s) {
 		if err := s.flushAndRelay(); err != nil {
@@ -246,11 +246,12 @@ func (s *session) handleFlush() error {
 	return s.flushToClient()
 }
 
-// errAfterFlush refuses a frame other than Close, Flush and Sync after a statement that finishAtFlush has finished.
+// errAfterFlush is the error for a statement after a Flush at which Sluice finished another statement, before the Sync.
 var errAfterFlush = &wire.Error{Code: retry.StateUnsupported, Message: "no other statement may follow before the Sync",
 	Detail: "The statement before the Flush ran in transactions of its own, and is committed outside of a block.", Hint: "Send a Sync behind the statement."}
 
-// refuseQueryAfterFlush refuses a Query or FunctionCall with errAfterFlush. The error of such a frame ends the turn.
+// refuseQueryAfterFlush refuses a Query or FunctionCall (errAfterFlush) after a Flush at which Sluice finished a
+// statement. The refusal, which done reports, ends the turn.
 func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err error) {
 	t := s.t
 	if t.request.last != errAfterFlush || t.server.skip || typ != wire.Query && typ != wire.FunctionCall {
@@ -260,8 +261,8 @@ func refuseQueryAfterFlush(s *session, typ byte, total int) (done bool, err erro
 	return true, s.refuseFrame(total, errAfterFlush)
 }
 
-// finishAtFlush finishes a statement that waits for its Sync, because the client may wait for the answer at a Flush.
-// In a block it refuses DDL in several transactions, which would end the turn.
+// finishAtFlush finishes at a client's Flush a statement that waits for the Sync, since the client may await its
+// answer. In a block it refuses DDL that Sluice runs in several transactions, because such DDL would end the turn.
 func finishAtFlush(s *session) error {
 	t := s.t
 	st, d, closing := t.request.altering, t.request.deferred, t.request.closing
@@ -280,19 +281,19 @@ func finishAtFlush(s *session) error {
 	return d.Finish()
 }
 
-// flushAndRelay sends a Flush and relays the server's answers. After nil no reply is pending, unless the turn has got
-// its ReadyForQuery or the server awaits COPY data. t.skip is set if an answer was an error. The transaction may have
-// been replayed, so that callers must read s.b, the session's backend, again.
+// flushAndRelay sends the server a Flush and relays answers. If it returns nil, no reply is pending, the turn has its
+// ReadyForQuery, or the server awaits COPY data. After an answer that is an error, t.server.skip is set. Meanwhile
+// Sluice may have replayed the transaction on another backend, so callers must read s.b again.
 func (s *session) flushAndRelay() error {
 	s.t.addToBatch(wire.FrameFlush)
 	return s.awaitPendingReplies()
 }
 
-// unreadPlan is the plan of a text too long to read. The text may do anything, so that the session is pinned.
+// unreadPlan is the plan of a text that Sluice has not read, such as a very long text. The text may do anything.
 var unreadPlan = &rewrite.Plan{Kind: rewrite.Unknown, Pin: rewrite.PinUnparsed}
 
-// admitPlan gets a backend for a plan that is about to be sent, and pins the session if the plan needs a pin. After
-// an error the plan must not be sent. The error goes to the client, or comes from ensureBackend.
+// admitPlan gets a backend for a text that is about to be sent. It pins the session to the backend if the plan needs
+// that. After an error, which goes to the client or comes from ensureBackend, Sluice must not send the text.
 func (s *session) admitPlan(plan *rewrite.Plan) error {
 	if s.state == failed {
 		return sqlerror.Aborted
@@ -304,7 +305,7 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 		return err
 	}
 	if st := plan.SingleStatement(); st != nil && st.Executes != "" && s.b.status != 'E' && (!s.pin.IsPinned() || s.b.prepared.HasName(st.Executes)) {
-		return sqlerror.NoStatement([]byte(st.Executes)) // a name of Sluice's own, which no client has prepared
+		return sqlerror.NoStatement([]byte(st.Executes)) // no client has prepared this name
 	}
 	if err := s.srv.observers.admitted.notify(s, plan); err != nil {
 		return err
@@ -317,8 +318,8 @@ func (s *session) admitPlan(plan *rewrite.Plan) error {
 	return s.srv.observers.sending.notify(s, plan)
 }
 
-// admitReplanned lets the observers (features) check a plan that replaces an admitted one and may be of another
-// kind. The session has its backend, and has sent nothing of the query.
+// admitReplanned lets the features (observers) check a plan that replaces an admitted plan, since it may be of another
+// kind. The session has its backend, and has sent the server nothing of the query.
 func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	if err := s.srv.observers.admitting.notify(s, plan); err != nil {
 		return err
@@ -326,8 +327,8 @@ func (s *session) admitReplanned(plan *rewrite.Plan) error {
 	return s.srv.observers.sending.notify(s, plan)
 }
 
-// borrowForPortal borrows a backend on which a portal with the given plan may run. The observers (features) check
-// the plan again, since the client may have bound the portal long ago.
+// borrowForPortal borrows a backend on which a portal with the given plan may run. The features (observers) check the
+// plan again, since the client may have bound the portal long ago.
 func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	if err := s.ensureBackend(); err != nil {
 		return err
@@ -335,8 +336,8 @@ func (s *session) borrowForPortal(plan *rewrite.Plan) error {
 	return s.srv.observers.admitting.notify(s, plan)
 }
 
-// passFrameThrough relays a frame of a dedicated session, which has its backend from startup to end. Sluice rewrites
-// and answers nothing. The pending replies only show where the turn ends. Frames may have any length.
+// passFrameThrough sends the server a frame of a dedicated session, which has its own backend. Sluice changes and
+// answers nothing. It records pending replies only to find the end of the turn. Frames may have any length.
 func (s *session) passFrameThrough(typ byte, total int) error {
 	t := s.t
 	if err := s.ensureBackend(); err != nil {
@@ -360,8 +361,8 @@ func (s *session) passFrameThrough(typ byte, total int) error {
 	return s.forwardBytes(total)
 }
 
-// handleFunctionCall relays a FunctionCall, which counts as a write. The function may change the schema, settings, and
-// the meaning of names. The frame ends the turn, so that handleFunctionCall drops the frame after an error.
+// handleFunctionCall sends the server a FunctionCall, which counts as a write. The function may change the schema,
+// settings and the meaning of names. The frame ends the turn. After an error handleFunctionCall drops the frame.
 func (s *session) handleFunctionCall(total int) error {
 	t := s.t
 	t.request.ended, t.request.plan = true, functionPlan
@@ -398,11 +399,11 @@ func (s *session) handleFunctionCall(total int) error {
 	return s.finishTurn()
 }
 
-// functionPlan is the plan of a FunctionCall, and of a portal that Sluice does not know.
+// functionPlan is the plan, a write, of a FunctionCall and of a portal whose text Sluice does not know.
 var functionPlan = &rewrite.Plan{Kind: rewrite.Write}
 
-// endTurnLocally ends the turn with Sluice's own ReadyForQuery. Outside a block the transaction ends too. In that
-// case it commits the settings whose SET Sluice answered, or drops them after an error, and closes portals.
+// endTurnLocally ends the turn with a ReadyForQuery of Sluice's own. Outside a block it also ends the transaction. It
+// then closes portals, and commits the settings whose SET Sluice answered, or drops them after an error.
 func (s *session) endTurnLocally() error {
 	s.t.settled = true
 	status := s.txStatus()

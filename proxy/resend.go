@@ -11,18 +11,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file sends a transaction's log again, turn by turn, through the queue and relay of a client's frames. The log
-// compares the answers. Some functions decide whether a Sync group (frames up to a Sync) is several transactions.
+// This file replays a transaction: it sends the frames of its log again, turn by turn, and the log compares the
+// answers. Some functions decide whether a Sync group (frames up to a Sync) is several transactions.
 
 // rerunTransaction sends the logged transaction again. First it sends every finished turn, whose answers must not
-// differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must
-// be idle and have the session's settings. After nil, the attempt has come as far as the client had, the attempt is
-// over (isAttemptOver), or the turn is over.
+// differ. Then it sends the client's frames of the turn in progress, whose answers the client gets. The backend must be
+// idle and have the session's settings. If the result is nil, the server has repeated all that the client has, or the
+// attempt (isAttemptOver) or the turn is over.
 func (s *session) rerunTransaction() error {
 	t := s.t
 	t.server = serverProgress{outcome: outcome.FromBlock(block.FromStatus('I'))}
 	if done, err := s.replanLog(); done || err != nil {
-		return err // the undos of the last attempt are still needed
+		return err // Sluice still needs the last attempt's undos of statement names
 	}
 	t.attempt.undos = nil
 	if s.tx.begin != nil {
@@ -60,14 +60,14 @@ func (s *session) rerunTransaction() error {
 	return s.flushToBackend()
 }
 
-// rerunSettledTurns sends the finished turns of a transaction again, except those whose first answers it reuses.
-// Every answer must be the same as the first.
+// rerunSettledTurns sends the server the finished turns of a transaction again. Every answer must be the same as the
+// first. It skips a turn whose first answers remain valid.
 func (s *session) rerunSettledTurns() error {
 	t, l := s.t, s.tx.log
 	t.attempt.keeping, t.attempt.keepsLast = s.surveyRepeatable(), l.HasDeliveredPart()
 	if s.tx.whole == nil {
 		if t.attempt.keepingWhole = t.attempt.keeping; !t.attempt.keeping.Clock || !t.attempt.keeping.Tells {
-			s.forgetAskedTime() // the server's transaction is a new one, with another time
+			s.forgetAskedTime() // the replay's transaction at the server has another time
 		}
 	}
 	t.rec.phase = phaseRepeating
@@ -88,7 +88,7 @@ func (s *session) rerunSettledTurns() error {
 			return err
 		}
 		if q := &t.owed; l.CurrentTurn() < l.TurnCount() && l.EndedWithError(l.CurrentTurn()) && t.attempt.serverAt != atReady && (q.empty() || !q.items[len(q.items)-1].endsWithReady()) {
-			q.push(wire.Sync) // the frame that ended the turn is skipped now
+			q.push(wire.Sync) // a Sync ends the turn instead of its last frame, which is skipped in the replay
 			s.t.addToBatch(wire.FrameSync)
 		}
 		if err := s.flushToBackend(); err != nil {
@@ -107,11 +107,11 @@ func (s *session) rerunSettledTurns() error {
 	return nil
 }
 
-// resendTurn sends the frames of the log's current turn again. last means that this is the client's turn in
-// progress. After an error that the client gets, it skips frames up to a Sync.
+// resendTurn sends the frames of the log's current turn again. last means that this is the client's turn in progress.
+// After an error that the client gets, resendTurn skips the frames up to a Sync.
 func (s *session) resendTurn(last bool) error {
 	t := s.t
-	// The frames are copied, since an error that the client gets empties the log, but a Sync must still be sent.
+	// Copy the frames, because an error that the client gets empties the log. Sluice must still send the turn's Sync.
 	frames := slices.Clone(s.tx.log.TurnFrames(s.tx.log.CurrentTurn()))
 	acks := 0
 	t.unseen = false
@@ -119,7 +119,7 @@ func (s *session) resendTurn(last bool) error {
 		f := &frames[i]
 		if n := countAcknowledgements(f); n > 0 {
 			if acks += n; last && acks <= s.tx.log.UnhashedDelivered() {
-				f.Note.undoes = false // the client got the answer: the name keeps its meaning
+				f.Note.undoes = false // the client has the answer, so the name's new meaning stays
 			}
 		}
 		// A finished turn inside a block commits nothing, since the block is still open.
@@ -151,8 +151,8 @@ func (s *session) resendTurn(last bool) error {
 	return nil
 }
 
-// countAcknowledgements returns how many answers to a logged frame have no digest (hash) in the replay log. For a
-// Describe, a ParseComplete in front of its answer counts, and so does an answer that Sluice writes.
+// countAcknowledgements returns how many answers to a logged frame the log counts without a digest (hash), such as
+// ParseComplete. For a Describe it counts a ParseComplete before the answer, and an answer that Sluice writes.
 func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	n := &f.Note
 	if n.silent {
@@ -181,10 +181,10 @@ func countAcknowledgements(f *retry.LoggedFrame[logEntry]) int {
 	return count
 }
 
-// unansweredNameUndos returns undos of changed statement names, the newest first. They are for frames of the turn in
-// progress whose answers the client neither has nor gets before the error (answersBefore). Without a log there are
-// none. The caller runs the undos in taken first. If one is for the unnamed statement, a failed Parse may have
-// destroyed it, and the result has no undo for it.
+// unansweredNameUndos returns undos of changed statement names, the newest first. Each is for a frame of the unfinished
+// turn whose answer the client does not get, not even before the error (answersBefore). Without a log it returns none.
+// The caller runs the undos in taken first. If taken has the unnamed statement, a failed Parse may have destroyed that
+// statement. The result then has no undo for it.
 func (t *turn) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 	l := t.rec.tx.log
 	if !t.rec.logs || !l.Replayable() {
@@ -207,7 +207,7 @@ func (t *turn) unansweredNameUndos(taken []nameUndo) (undos []nameUndo) {
 }
 
 // undoNameChanges undoes the changes of statement names by frames that the server skips in a replay. It starts with the
-// newest change, so that the oldest meaning remains.
+// newest change, so that each name gets its oldest meaning back.
 func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if n := &frames[i].Note; n.undoes {
@@ -216,8 +216,8 @@ func (s *session) undoNameChanges(frames []retry.LoggedFrame[logEntry]) {
 	}
 }
 
-// awaitReplayedAnswers waits for the server's answers in a replay, before a frame that can commit, or before the
-// client goes on. If the server has not repeated all the client's answers, the attempt fails and commits nothing.
+// awaitReplayedAnswers awaits the server's answers in a replay, before a frame that can commit, or before the client
+// continues. If the server has not repeated all answers that the client has, the attempt fails and commits nothing.
 func (s *session) awaitReplayedAnswers() error {
 	t, l := s.t, s.tx.log
 	if !l.IsReplayBehind() {
@@ -233,7 +233,7 @@ func (s *session) awaitReplayedAnswers() error {
 }
 
 // flushPendingReplies sends a Flush and relays the pending replies. If a COMMIT within the turn empties the log
-// meanwhile, the rest of the turn cannot be sent, and the client gets the error of a lost backend.
+// meanwhile, Sluice cannot send the rest of the turn. The client then gets the error of a lost backend.
 func (s *session) flushPendingReplies() error {
 	t := s.t
 	s.t.addToBatch(wire.FrameFlush)
@@ -251,8 +251,8 @@ func (s *session) flushPendingReplies() error {
 	return s.abandonTurn(s.backendLossError(), reservoir.Unclean)
 }
 
-// trackExecute records that a portal runs. It makes the log refuse replays if a Sync group outside a block may now
-// be several transactions. It must be called before the Execute is logged.
+// trackExecute records that a portal is about to run. If a Sync group outside a block may now be several transactions,
+// the log refuses replays from now on. trackExecute must be called before the Execute is logged.
 func (s *session) trackExecute(plan *rewrite.Plan) {
 	t := s.t
 	outside := !t.server.outcome.InBlock()
@@ -266,7 +266,7 @@ func (s *session) trackExecute(plan *rewrite.Plan) {
 	}
 }
 
-// forbidReplayAfterCommit makes the log refuse replays if a frame follows a statement that may have committed alone.
+// forbidReplayAfterCommit makes the log refuse replays if an earlier statement of the turn may have committed alone.
 func (t *turn) forbidReplayAfterCommit() {
 	if t.rec.logs && t.server.outcome.MayStartNewTx() {
 		t.rec.tx.log.RefuseReplay(retry.PartialGroup)

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file writes the frames of the log again, for the backend that gets them in a replay.
+// This file sends logged frames again in a replay, in the form that the current backend needs.
 
-// resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress. If so,
+// resendFrame sends one logged frame in a replay. last says that the frame belongs to the turn in progress. If it does,
 // resendFrame repeats the frame's effects on the session.
 func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	n := &f.Note
@@ -31,7 +31,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 		s.resendQuery(f, last)
 		return nil
 	}
-	// Any Execute counts as one with a row limit. At worst Sluice later sends a needless empty Parse (unseen).
+	// Sluice treats any Execute as if it had a row limit. At worst Sluice later sends a needless empty Parse (unseen).
 	s.t.unseen = s.t.unseen || f.Type == wire.Execute
 	var plan *rewrite.Plan
 	if last {
@@ -45,7 +45,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 		s.t.output.fenced = s.t.output.fenced || n.silent
 		s.t.markFetchReply(o, n.cursor)
 		if last && n.kept != nil && !n.kept.Whole {
-			if n.kept.First { // the new answer may differ
+			if n.kept.First { // the new answer may differ from the first
 				n.kept.Reset()
 			}
 			o.recordAnswerInto(n.kept)
@@ -61,7 +61,7 @@ func (s *session) resendFrame(f *retry.LoggedFrame[logEntry], last bool) error {
 	return nil
 }
 
-// restoreReply gives the pending reply o of a logged frame other than a Query the handler that it had the first time.
+// restoreReply gives the pending reply o, which answers a logged frame but no Query, the handler of the first attempt.
 func (n *logEntry) restoreReply(o *pendingReply) {
 	if o.swallow = n.silent; o.plan == nil {
 		o.setRetagReply(n.plan)
@@ -74,7 +74,7 @@ func (n *logEntry) restoreReply(o *pendingReply) {
 	}
 }
 
-// resendParse sends a logged Parse if the backend lacks the statement, and otherwise answers the Parse itself.
+// resendParse sends a logged Parse if the backend has not prepared the statement. Otherwise Sluice answers the Parse.
 func (s *session) resendParse(n *logEntry, last bool) error {
 	tmpl := n.tmpl.CurrentForm()
 	st := s.b.prepared.Find(tmpl)
@@ -92,8 +92,8 @@ func (s *session) resendParse(n *logEntry, last bool) error {
 	return nil
 }
 
-// resendDescribe sends a logged Describe. It sends a portal's Describe unchanged, and a statement's with the
-// statement's name on this backend. Only in the turn in progress does the client get the answer.
+// resendDescribe sends a logged Describe. It sends a portal's Describe unchanged, and a statement's Describe with this
+// backend's name for the statement. The client gets the answer only in the turn in progress (last).
 func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	plan, stmt := n.plan, n.stmt
@@ -121,7 +121,7 @@ func (s *session) resendDescribe(f *retry.LoggedFrame[logEntry], last bool) {
 	s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Describe, 'S', st.Name))
 }
 
-// resendQuery sends a logged simple Query in a replay, in the form that the server needs now.
+// resendQuery sends a logged simple Query in a replay, with the text that the server must get now.
 func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 	n := &f.Note
 	var plan *rewrite.Plan
@@ -163,14 +163,14 @@ func (s *session) resendQuery(f *retry.LoggedFrame[logEntry], last bool) {
 }
 
 // addReplayNameUndo records an undo of the frame's change of a statement name, if the frame belongs to the turn in
-// progress (last). A server's error at the newest pending reply, or at an earlier one, runs that undo.
+// progress (last). Sluice runs that undo after a server's error at the newest pending reply, or at an earlier one.
 func (t *turn) addReplayNameUndo(n *logEntry, last bool) {
 	if last && n.undoes {
 		t.owed.addNameUndo(n.name, n.prev)
 	}
 }
 
-// remakeWithUndo repeats, in a replay, Sluice's own answer to a frame that changes a statement name.
+// remakeWithUndo repeats in a replay Sluice's own answer to a frame that changes a statement name, and records an undo.
 func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	if err := s.remakeAnswer(b); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (s *session) remakeWithUndo(b []byte, n *logEntry, last bool) error {
 	return nil
 }
 
-// remakeAnswer repeats Sluice's own answer in a replay, after all pending replies.
+// remakeAnswer sends Sluice's own answer again in a replay, after all pending replies.
 func (s *session) remakeAnswer(b []byte) error {
 	if !s.t.owed.empty() {
 		s.t.owed.push(0).bytes = bytes.Clone(b)
@@ -198,16 +198,16 @@ func (t *turn) resendUnchanged(f *retry.LoggedFrame[logEntry]) {
 
 // addLoggedPayload sends the payload of a logged frame whose header was already sent.
 func (t *turn) addLoggedPayload(f *retry.LoggedFrame[logEntry]) {
-	t.rec.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
+	t.rec.tx.log.EachPayloadPiece(f, func(piece []byte) error { // this function returns no error
 		t.addToBatch(piece)
 		return nil
 	})
 }
 
-// loggedPayload returns a logged frame's payload, which must be short. It is valid until the next call.
+// loggedPayload returns the payload of a logged frame, which must be short. The slice is valid until the next call.
 func (r *recorder) loggedPayload(f *retry.LoggedFrame[logEntry]) []byte {
 	b := r.scratch[:0]
-	r.tx.log.EachPayloadPiece(f, func(piece []byte) error { // it returns no error
+	r.tx.log.EachPayloadPiece(f, func(piece []byte) error { // this function returns no error
 		b = append(b, piece...)
 		return nil
 	})
@@ -239,7 +239,7 @@ func (s *session) resendBind(f *retry.LoggedFrame[logEntry], last bool) error {
 		t.abandonAttempt(retry.Differs)
 		return nil
 	}
-	s.t.mustRecordAgain(n, last, kept != nil) // for its Execute
+	s.t.mustRecordAgain(n, last, kept != nil) // the portal's Execute will record the answer
 	if kept != nil {
 		st = s.prepareOnBackend(kept, false)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file makes an INSERT of a replay insert the values that the client got in the first answer
-// (recordedvalues.go). In a Query the values are constants, in a Bind extra parameters. Sluice plans the changed text
-// like any other. Sluice does not interpret values, and sends each in the form in which it came, under the same
-// settings. If a statement must use the first attempt's time and cannot, Sluice refuses the replay.
+// This file makes an INSERT of a replay insert the values that the client got in the first answer (recordedvalues.go).
+// In a Query the values become constants, and in a Bind extra parameters. Sluice plans the changed text like any other.
+// Sluice does not interpret values. It sends each value in the form in which it came, under the same settings. If
+// Sluice cannot give a statement the first attempt's time that it must use, it refuses the replay.
 
-// substituteRecorded puts the first answer's values and the transaction's time into each statement of the client's
-// text. The function told returns the SQL of a column's value, timed that of a time. last means the unfinished turn,
-// whose statements get values only if the client has some of its output.
+// substituteRecorded writes the first answer's values and the transaction's time into each statement of the client's
+// text. The function told returns the SQL of a column's value, and timed the SQL of a time. last means that the turn is
+// unfinished. Its statements get values only if the client has some of its output.
 func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, told func(column int, v []byte) string, timed func(txtime.Value) string) (a recorded.Text) {
 	kept, k := f.Note.kept, &s.t.attempt.keeping
 	if last && !s.t.attempt.keepsLast || kept != nil && !kept.Whole {
@@ -32,11 +32,11 @@ func (s *session) substituteRecorded(f *retry.LoggedFrame[logEntry], last bool, 
 	return k.Substitute(s.srv.pool.planner, s.t.rec.clientText(f), int(f.Note.first), f.Note.names, kept, w)
 }
 
-// replayQueryText and replayBind return ok as false if the statement must use the first attempt's time and cannot. If
-// the new text is refused or of another kind, they return none. The old text is sent, and its answer differs.
+// replayQueryText and replayBind return ok as false if a statement must use the first attempt's time and cannot. If the
+// new text is refused or of another kind, they return no text. Sluice then sends the old text, whose answer differs.
 
-// replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. "" means
-// the unchanged text.
+// replayQueryText returns the text that a replay sends for a logged Query, with values of the first answer. An empty
+// text means that Sluice sends the Query unchanged.
 func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (text string, ok bool) {
 	a := s.substituteRecorded(f, last, func(_ int, v []byte) string {
 		if v == nil {
@@ -48,7 +48,7 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 		return "", !a.CannotGiveTime
 	}
 	plan := s.srv.pool.planner.PlanWithNames([]byte(a.SQL), f.Note.names.ForSnapshot(s.t.attempt.keeping.Now))
-	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // compare with the kind that the planner gave
+	if was := cmp.Or(f.Note.asked, f.Note.plan); planRefusal(plan) != nil || plan.Kind != was.Kind { // was is the plan of the client's own text
 		return "", !a.HasTime
 	}
 	if a.HasValues {
@@ -57,8 +57,8 @@ func (s *session) replayQueryText(f *retry.LoggedFrame[logEntry], last bool) (te
 	return cmp.Or(plan.Text, a.SQL), true
 }
 
-// replayBind returns the statement and the Bind payload (after the names) that a replay sends. nil means unchanged.
-// It appends values of the first answer as parameters, in the formats in which they came. The server takes the
+// replayBind returns the statement and the Bind payload (after the names) that a replay sends, or nil for the logged
+// ones. It appends values of the first answer as parameters, in the formats in which they came. The server infers the
 // parameters' types from the columns.
 func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *statement.Template, payload []byte, ok bool) {
 	if k := f.Note.kept; !(s.t.attempt.keeping.Clock && s.t.attempt.keeping.Tells) && (k == nil || !k.Whole) {
@@ -84,8 +84,8 @@ func (s *session) replayBind(f *retry.LoggedFrame[logEntry], last bool) (tmpl *s
 	return s.srv.pool.templates.Template(&s.t.scratch, []byte(a.SQL), []byte(t.OIDs), t.Parsing, names.ID(), t.PlannerNumber, plan), p.Bytes(), true
 }
 
-// mustRecordAgain reports whether a replay must record the answer of a statement again. If so, it drops the first
-// answer. The result is true in the unfinished turn (last), unless the statement got its first answer's values.
+// mustRecordAgain reports whether a replay must record the answer of a statement again, and drops the first answer if
+// so. The result is true in the unfinished turn (last), unless the statement got the first answer's values (given).
 func (t *turn) mustRecordAgain(n *logEntry, last, given bool) bool {
 	if !last || n.kept == nil || given && n.kept.Whole && t.attempt.keepsLast {
 		return false
@@ -94,8 +94,8 @@ func (t *turn) mustRecordAgain(n *logEntry, last, given bool) bool {
 	return true
 }
 
-// replayTimeSettings returns the key of the settings that times depend on, for a replayed frame. If a statement of the
-// frame's turn changes these settings, the result is "".
+// replayTimeSettings returns, for a replayed frame, a key of the settings that the text of a time depends on. If a
+// statement of the frame's turn may change settings, the result is "".
 func (s *session) replayTimeSettings() string {
 	for _, f := range s.tx.log.TurnFrames(s.tx.log.CurrentTurn()) {
 		n := &f.Note

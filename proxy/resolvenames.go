@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// This file plans a session's queries by what their relation names mean (schema.NameResolver). Package mapping
-// resolves the names by the process's schema snapshot and the session's search path.
+// This file plans a session's queries by the tables that their names mean (schema.NameResolver). Package mapping finds
+// the tables in the schema snapshot (the process's copy of the schema), by the session's search path.
 //
-// The search path is that of the next statement. It includes staged settings, and the effects of statements that are
-// not answered yet. If Sluice does not know the path, it refuses names that may be a mapped table's (bytea as text).
+// Sluice uses the next statement's search path, with staged settings, and the effects of statements that are not
+// answered yet. If Sluice does not know that path, it refuses names that may mean a mapped table (bytea as text).
 
 // clearPathDoubt forgets, at the end of a transaction, that its functions may have changed the search path.
 func clearPathDoubt(s *session, _ bool) { s.mapped.ForgetPathDoubt() }
 
 // namesForNextText returns the resolver of relation names for the session's next query, or nil if the process maps no
-// columns. It may wait until the schema is read. A returned error goes to the client, or ends the session.
+// columns (bytea as text). It may wait for the schema. A returned error goes to the client, or ends the session.
 func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	if !s.srv.pool.keeper.Maps() {
 		return nil, nil
@@ -29,7 +29,7 @@ func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	s.mapped.BeginQuery()
 	if s.schemaLoadCause() != "" {
 		if err := s.loadSchemaIfDue(); err != nil {
-			s.mapped.SetPlanned(nil) // texts that need no names may still be planned (planWithoutNames)
+			s.mapped.SetPlanned(nil) // texts without relation names may still be planned (planWithoutNames)
 			return nil, err
 		}
 	}
@@ -41,7 +41,7 @@ func (s *session) namesForNextText(sql []byte) (*schema.NameResolver, error) {
 	return s.mapped.Planned(), nil
 }
 
-// namesBySnapshot returns the resolver of the session's relation names by the schema snapshot now.
+// namesBySnapshot returns the resolver that finds the session's relation names in now, a snapshot of the schema.
 func (s *session) namesBySnapshot(now *mapping.Snapshot) *schema.NameResolver {
 	return s.mapped.Names(now, &s.settings, s.pin.IsPinned(), s.isPathPending())
 }
@@ -58,14 +58,14 @@ func (s *session) isPathPending() bool {
 	})
 }
 
-// planIgnoresSchema reports whether a change of the schema cannot change a statement's plan. If so, replanByNames
-// neither changes the plan nor reads the schema.
+// planIgnoresSchema reports whether no change of the schema can change a statement's plan. If so, replanByNames neither
+// changes the plan nor reads the schema.
 func (p *pairing) planIgnoresSchema(plan *rewrite.Plan) bool {
 	return plan.Pin == rewrite.PinUnparsed || mapping.IsSchemaIndependent(plan) || p.txStatus() == 'E'
 }
 
-// planWithoutNames returns the plan of a query whose meaning does not depend on relation names, after reading the names
-// failed with err. For other queries it returns nil.
+// planWithoutNames returns the plan of a query whose meaning depends on no relation name. Sluice calls it after reading
+// the schema failed with err. For other queries it returns nil.
 func (s *session) planWithoutNames(sql []byte, err error) *rewrite.Plan {
 	plan := s.planner().Plan(sql)
 	if isRefusal(err) && mapping.MayPlanWithoutNames(s.srv.pool.planner, sql, plan, err) {
@@ -107,8 +107,8 @@ func (s *session) planTextByNames(sql []byte) (*rewrite.Plan, *schema.NameResolv
 	return plan, names, nil
 }
 
-// reloadBeforeRefusal returns newer names for a query that Sluice would refuse because of its names. It first reads
-// the schema again, unless just read, since the server never sees the query and cannot report a schema change.
+// reloadBeforeRefusal reads the schema again before Sluice refuses a query because of its relation names. It returns
+// newer names. The server never sees a refused query, so it cannot report that the schema has changed.
 func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameResolver, error) {
 	if s.txStatus() == 'E' {
 		return names, nil
@@ -119,15 +119,15 @@ func (s *session) reloadBeforeRefusal(names *schema.NameResolver) (*schema.NameR
 	return s.namesBySnapshot(currentSnapshot(s)), nil
 }
 
-// mustLoadSchema reports whether Sluice must read the schema before it sends a query, because the query's names are
-// unknown. Relations that the transaction itself created are not visible to another backend.
+// mustLoadSchema reports whether Sluice must read the schema before it sends a query, because it does not know the
+// query's names. After DDL of the transaction it is false: other backends do not see that DDL.
 func (s *session) mustLoadSchema(plan *rewrite.Plan) bool {
 	return plan.Lacks && s.txStatus() != 'E' && !s.schema.ddl
 }
 
-// replanByNames plans a client's statement again if the schema, the search path or the client's options have changed,
-// as a server does. prepareForClient checks whether the statement still returns the same columns. After an error, which
-// goes to the client or ends the session, nothing is changed.
+// replanByNames plans a client's statement again, as a server does, if the schema, the search path or the client's
+// options have changed. prepareForClient checks whether the statement still returns the same columns. After an error,
+// which goes to the client or ends the session, nothing has changed.
 func (s *session) replanByNames(cs *statement.Client) error {
 	t := cs.Template
 	s.mapped.BeginQuery()
@@ -169,7 +169,7 @@ func (s *session) replanByNames(cs *statement.Client) error {
 	return nil
 }
 
-// refuseUnparsedMapped refuses a query that is too long to be parsed, if its table may store bytea as text.
+// refuseUnparsedMapped refuses a query that is too long to be parsed, if it may use a mapped table (bytea as text).
 func (s *session) refuseUnparsedMapped() error {
 	names, err := s.namesForNextText(nil)
 	if err != nil || !names.MayMentionMapped(nil) {
@@ -195,7 +195,7 @@ func (s *session) refuseUnmapped(sql []byte) error {
 	}
 	now := k.Snapshot()
 	if now == nil {
-		return nil // without a backend the text is not sent either
+		return nil // there was no backend for the schema, so the text is not sent either
 	}
 	r := s.srv.pool.planner.UnmappedRefusal(sql, now.ResolverForUnknownPath())
 	if r == nil || s.txStatus() == 'E' {

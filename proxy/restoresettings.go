@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file restores the values of settings from a client's startup packet. A RESET inside a function or a DO block
-// puts the server's own values in force. trackResettingCalls marks the turn, handleReadyForQuery calls
-// mayHaveResetSettings, and settleRestoringSettings finds and restores the settings before the turn's ReadyForQuery.
-// Until then the server's values are in force.
+// This file restores settings to the values of a client's startup packet. A RESET inside a function or a DO block puts
+// the server's own values in force. trackResettingCalls marks a turn in which that is possible. At the server's
+// ReadyForQuery, mayHaveResetSettings looks for a RESET. settleRestoringSettings restores the settings before the
+// client's.
 
-// trackResettingCalls sets turn.resets if a plan that is about to be sent may reset settings inside functions.
+// trackResettingCalls sets turn.resets if a plan that Sluice is about to send may reset settings inside functions.
 func (s *session) trackResettingCalls(plan *rewrite.Plan) {
 	for i := range plan.Statements {
 		if st := &plan.Statements[i]; st.Leaves || st.Calls || st.Pin == rewrite.PinProcedural || st.Kind == rewrite.Unknown {
@@ -32,8 +32,9 @@ func (s *session) markSettingsReset() {
 	}
 }
 
-// mayHaveResetSettings reports, after the turn's ReadyForQuery, whether settings of the client's startup may have
-// been reset. Reported parameters show most resets. Sluice resets a backend anyway before it returns it.
+// mayHaveResetSettings reports, after the server's ReadyForQuery, whether functions may have reset settings of the
+// client's startup packet. Most resets show in the parameters that the server reports. Other resets matter only if the
+// session keeps the backend, since Sluice resets a returned backend.
 func (s *session) mayHaveResetSettings() bool {
 	t, b := s.t, s.b
 	if s.dedicated || t.rec.phase != phaseLive || s.tx.job.IsOpen() || t.output.batches != nil || !s.tx.resets.ArePossible() || b.status == 'E' || b.status == 'T' && !t.resets {
@@ -42,8 +43,8 @@ func (s *session) mayHaveResetSettings() bool {
 	return b.settings.MayHaveReset(&s.settings, b.status == 'T' || s.keepsBackend())
 }
 
-// findResetSettings returns the names of startup settings whose values on the backend come from no SET of this
-// session (FindSQL). refusal is the server's error.
+// findResetSettings queries the names of startup settings whose values on the backend come from no SET of this session
+// (FindSQL). refusal is the server's error.
 func (s *session) findResetSettings() (names []string, refusal []byte, err error) {
 	if !s.finishBackendWrite(exchangeTimeout) || !s.waitOutCancel() {
 		return nil, nil, errDeadPath
@@ -55,7 +56,7 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 		}
 	}
 	refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row)
-	if err == nil && refusal != nil && s.b.status == 'I' { // usually because of the client's statement_timeout
+	if err == nil && refusal != nil && s.b.status == 'I' { // usually the client's statement_timeout ended the query
 		names = nil
 		query = "BEGIN; SET LOCAL statement_timeout TO 0; " + query + "; COMMIT"
 		if refusal, err = s.b.exchangeRows(wire.AppendStrings(nil, wire.Query, query), row); err == nil && s.b.status != 'I' {
@@ -65,9 +66,9 @@ func (s *session) findResetSettings() (names []string, refusal []byte, err error
 	return names, refusal, err
 }
 
-// settleRestoringSettings ends a turn that may have reset settings of the startup, after the server's ReadyForQuery,
-// which the client does not get. It restores the settings (in a block: until the block's end), and sends Sluice's own
-// ReadyForQuery. If the backend is lost meanwhile, the next statement fails.
+// settleRestoringSettings ends a turn that may have reset startup settings, after the server's ReadyForQuery, which the
+// client does not get. It restores the settings (in a block until the block's end), and sends a ReadyForQuery of
+// Sluice's own. If the backend is lost meanwhile, the client's next statement fails.
 func (s *session) settleRestoringSettings() error {
 	t, b := s.t, s.b
 	t.restoresSettings = false
@@ -105,8 +106,8 @@ func (s *session) settleRestoringSettings() error {
 	return s.sendOrWithhold(wire.AppendReadyForQuery(notice.AppendReports(&s.settings, nil, status), status))
 }
 
-// restoreSettingsInBlock restores startup values of the settings names by SET LOCAL for the rest of the block.
-// Sluice finds out at the block's end whether the reset lasts longer.
+// restoreSettingsInBlock sets the settings in names to their startup values by SET LOCAL, for the rest of the block. At
+// the block's end Sluice checks whether the function's RESET outlasts the block.
 func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err error) {
 	sets := serversettings.StartupInBlock(&s.settings, names)
 	if len(sets) == 0 {
@@ -123,9 +124,9 @@ func (s *session) restoreSettingsInBlock(names []string) (refusal []byte, err er
 	return nil, nil
 }
 
-// adoptResetSettings records resets by functions of a committed transaction like RESETs of the client. So the backend
-// gets the startup values before the next statement. If known is false (names incomplete), the session ends after the
-// turn, and no other session gets its backend.
+// adoptResetSettings records the RESETs by functions of a committed transaction as if the client had sent them. So the
+// backend gets the startup values before the next statement. If known is false, names is incomplete. The session then
+// ends after the turn, and no other session gets its backend.
 func (s *session) adoptResetSettings(names []string, known bool) {
 	b := s.b
 	if !known {

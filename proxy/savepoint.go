@@ -16,24 +16,25 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// This file emulates savepoints for a server without savepoints. A savepoint is a position in the transaction's log.
-// For ROLLBACK TO, Sluice sends ROLLBACK and BEGIN and replays the log up to that position; no answer may differ.
+// This file emulates savepoints for a server without them. A savepoint is a position in the transaction's log. For
+// ROLLBACK TO, Sluice sends ROLLBACK and BEGIN, and replays the log up to that position. No answer may differ.
 
-// With retry.savepoints strict, a replay also compares the answers of discarded statements, on a second backend.
+// With retry.savepoints strict, a replay also compares the answers of statements that ROLLBACK TO has discarded.
 
-// savepointState is the session's state about the savepoints of its transaction, besides the log.
+// savepointState is the session's state about the savepoints of its transaction, besides the replay log.
 type savepointState struct {
 	marks []savepointMark // one for each savepoint of the log
-	binds uint64          // portals bound so far in the transaction
-	// cursors means that the transaction declared a cursor. moved is 0, or 1 plus the last turn that ran a portal or
-	// cursor older than the last savepoint.
+	binds uint64          // number of portals bound so far in the transaction
+	// cursors means that the transaction declared a cursor. moved is 1 plus the last turn that ran a portal or cursor
+	// older than the last savepoint. It is 0 if there is no such turn.
 	cursors bool
 	moved   int
-	parts   []*retry.ReplayLog[logEntry] // discarded parts: discarded.go
-	// earlierTime is the transaction time (now()) that the client got before a ROLLBACK TO. It is nil if the client got
-	// none, or if the server's transaction still has the same.
+	parts   []*retry.ReplayLog[logEntry] // logs of the parts that ROLLBACK TO discarded
+	// earlierTime is the transaction time (now()) that the client got before a ROLLBACK TO. It is nil if the client got no
+	// time, or if the server's transaction still has the same time.
 	earlierTime *txtime.Time
 	asked       queriedTxTime
 }
@@ -46,7 +47,7 @@ type savepointMark struct {
 	txParsing serversettings.TxParsing
 	binds     uint64
 	cursors   bool
-	reports   *settings.Reports // parameters that the client had been sent
+	reports   *settings.Reports // parameter values that the client had
 }
 
 // hasEmulatedSavepoint reports whether a text has savepoint commands that Sluice carries out itself.
@@ -67,8 +68,8 @@ func isSavepoint(st rewrite.Statement) bool { return savepointNames[st.Tx.Verb] 
 var savepointNames = map[rewrite.TxVerb]string{rewrite.Savepoint: "SAVEPOINT",
 	rewrite.ReleaseSavepoint: "RELEASE SAVEPOINT", rewrite.RollbackTo: "ROLLBACK TO SAVEPOINT"}
 
-// runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses other statements, since a
-// savepoint lies between two turns and one Query is one turn. After nil the turn is over, or its frames are skipped.
+// runSavepointQuery carries out a simple Query of savepoint commands alone. It refuses other statements in the Query: a
+// savepoint lies between two turns, and one Query is one turn. After success the turn is over, or skips its frames.
 func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 	t := s.t
 	for i := range plan.Statements {
@@ -85,7 +86,7 @@ func (s *session) runSavepointQuery(plan *rewrite.Plan) error {
 }
 
 // endSimpleQuery ends the turn of a simple Query that the server got as frames of the extended protocol, or not at all.
-// After nil the turn is over.
+// If the result is nil, the turn is over.
 func (s *session) endSimpleQuery() error {
 	t := s.t
 	if !t.touched {
@@ -99,7 +100,7 @@ func (s *session) endSimpleQuery() error {
 }
 
 // runSavepointCommand carries out one savepoint command of a Query or a portal. Afterwards the turn may be over, or
-// its frames may be skipped. The caller sends an error to the client.
+// Sluice may skip its other frames. The caller sends an error to the client.
 func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	if err := s.cutLogTurn(); err != nil || s.t.server.skip || s.t.settled {
 		return err
@@ -132,16 +133,16 @@ func (s *session) runSavepointCommand(st *rewrite.Statement) error {
 	return s.rollBackToSavepoint(name)
 }
 
-// cutLogTurn ends the log's turn within the client's turn, because a savepoint lies between two turns of the log. It
-// waits for the pending replies and sends the client these answers, which a replay compares up to here. A turn that has
-// sent nothing is not cut.
+// cutLogTurn ends a turn of the replay log within the client's turn, because a savepoint lies between two turns of the
+// log. It awaits the pending replies and sends them to the client. A replay compares the answers up to this point. If
+// the client's turn has sent nothing, it does nothing.
 func (s *session) cutLogTurn() error {
 	t := s.t
 	if !t.touched {
 		return nil
 	}
 	ended := t.request.ended
-	t.request.ended = false // if an earlier frame failed, the command is skipped
+	t.request.ended = false // if an earlier frame fails, Sluice skips the command
 	if err := s.flushAndRelay(); err != nil || t.server.skip {
 		return err
 	}
@@ -153,7 +154,7 @@ func (s *session) cutLogTurn() error {
 	return s.runAttempts()
 }
 
-// setSavepoint carries out SAVEPOINT. If a later ROLLBACK TO would not be possible, it fails and changes nothing.
+// setSavepoint carries out SAVEPOINT. It fails and changes nothing if a later ROLLBACK TO would not be possible.
 func (s *session) setSavepoint(name string) error {
 	if s.tx.log == nil && s.b == nil {
 		s.openLog() // the server has seen nothing yet
@@ -170,14 +171,14 @@ func (s *session) setSavepoint(name string) error {
 	return s.queueReply(wire.AppendCommandComplete(nil, "SAVEPOINT"))
 }
 
-// rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. In the session it undoes what the client has set and opened
-// since the savepoint. At the server a replay undoes the changes, unless the transaction has sent nothing. The
-// caller sends an error to the client; after it the transaction is unchanged, or has failed.
+// rollBackToSavepoint carries out ROLLBACK TO SAVEPOINT. In the session it undoes changes of settings, portals and
+// cursors. If the server has seen anything of the transaction, a replay undoes the changes there. The caller sends a
+// returned error to the client. After an error the transaction is unchanged, or has failed.
 func (s *session) rollBackToSavepoint(name string) error {
 	l := s.tx.log
 	i := l.FindSavepoint(name)
 	switch {
-	case i < 0: // or the log is gone with a lost backend
+	case i < 0: // no such savepoint, or the log was dropped with a lost backend
 		return block.ErrNoSavepoint(name)
 	case !l.CanRollbackTo():
 		return block.ErrCannotReturn(name, l.RefusalReason().Detail(retry.ReplayDifference{}))
@@ -212,7 +213,7 @@ func (s *session) rollBackToSavepoint(name string) error {
 }
 
 // returnToSavepoint makes the backend, if there is one, return to the savepoint. onlyRead means that the server has
-// nothing to undo: a replay would only take a newer snapshot. done means that the client has its answer.
+// nothing to undo: a replay would only take a newer snapshot of the data. done means that the client has its answer.
 func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err error) {
 	if s.b != nil {
 		s.b.sequences.History.RecordTxControl(rewrite.RollbackTo)
@@ -231,9 +232,9 @@ func (s *session) returnToSavepoint(name string, onlyRead bool) (done bool, err 
 	return false, nil
 }
 
-// hasOnlyReadSince reports whether the server has only read since the given turn of the log. If so, a ROLLBACK TO
-// has nothing to undo there. Portals do not count. The caller checks changed settings. Unparsed text and cursors
-// count as writes; logPlan and trackSavepointTag record a DECLARE as a write.
+// hasOnlyReadSince reports whether the server has only read since the given turn of the log. If so, a ROLLBACK TO has
+// nothing to undo there. It ignores portals and changed settings, which the caller checks. Unparsed text and cursors
+// count as writes: logPlan and trackSavepointTag record a DECLARE as a write.
 func (s *session) hasOnlyReadSince(turn int) bool {
 	l := s.tx.log
 	if !l.Replayable() || s.txStatus() != 'T' {
@@ -266,7 +267,7 @@ func isReadFrame(f *retry.LoggedFrame[logEntry]) bool {
 }
 
 // replayToSavepoint ends the transaction on the backend and replays the log up to the savepoint. The replay makes no
-// pause, and does not queue for contended rows. An error of the replay for the client names the savepoint.
+// pause, and does not queue for contended rows. If the replay fails, the client's error names the savepoint.
 func (s *session) replayToSavepoint(name string) error {
 	t := s.t
 	fresh := !t.touched
@@ -291,8 +292,8 @@ func (s *session) replayToSavepoint(name string) error {
 	return nil
 }
 
-// mayRegenerateValues reports whether the replay may differ because of values that the server generates, such as
-// sequence numbers. The SQL of the turn that differs decides, since with such SQL each replay differs.
+// mayRegenerateValues reports whether a replay may differ because the server generates values again, such as sequence
+// numbers. It looks for SQL that generates values in the turn that differs. With such SQL every replay differs.
 func (r *recorder) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	if diff.Kind == retry.Outcome {
 		return false
@@ -301,11 +302,11 @@ func (r *recorder) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	for i := range frames {
 		switch f := &frames[i]; f.Type {
 		case wire.Query:
-			if rewrite.MayGenerateValues(r.loggedPayload(f)) {
+			if parse.MayGenerateValues(r.loggedPayload(f)) {
 				return true
 			}
 		case wire.Bind:
-			if rewrite.MayGenerateValues([]byte(f.Note.tmpl.SQL)) {
+			if parse.MayGenerateValues([]byte(f.Note.tmpl.SQL)) {
 				return true
 			}
 		}
@@ -313,8 +314,8 @@ func (r *recorder) mayRegenerateValues(diff retry.ReplayDifference) bool {
 	return false
 }
 
-// resendCutTurn sends a turn again that cutLogTurn had ended early in the log. No ReadyForQuery ends this turn. A Flush
-// makes the server answer, and the log then compares the answers.
+// resendCutTurn sends the server a turn again that cutLogTurn had ended early in the log. No ReadyForQuery ends this
+// turn. A Flush makes the server answer, and the log then compares the answers.
 func (s *session) resendCutTurn() error {
 	t := s.t
 	if err := s.resendTurn(false); err != nil || t.isAttemptOver() {
@@ -330,8 +331,8 @@ func (s *session) resendCutTurn() error {
 	return nil
 }
 
-// trackSavepointTag records the command tag of a statement for savepoints. ROLLBACK TO does not move a cursor back.
-// So a ROLLBACK TO is impossible once a cursor that is older than the savepoint has moved.
+// trackSavepointTag records a statement's command tag for later savepoint commands. ROLLBACK TO cannot move a cursor
+// back. So a ROLLBACK TO is impossible once a cursor that is older than the savepoint has moved.
 func (s *session) trackSavepointTag(tag []byte) {
 	t := s.t
 	if !t.rec.logs || !s.srv.emulatesSavepoints() {
@@ -355,15 +356,15 @@ func (s *session) trackSavepointTag(tag []byte) {
 	}
 }
 
-// trackPortalRun records that a portal runs. From then on, a portal that is older than the last savepoint has moved.
+// trackPortalRun records that a portal runs, which makes ROLLBACK TO a savepoint younger than the portal impossible.
 func (r *recorder) trackPortalRun(p portal) {
 	if n := len(r.tx.marks); n > 0 && p.seq <= r.tx.marks[n-1].binds && r.logs {
 		r.tx.moved = r.tx.log.TurnCount() + 1
 	}
 }
 
-// emptySavepoints returns, in order, the latest savepoints of a block's uncommitted part after which no statement
-// ran. A statement that Sluice answers, such as SET or DECLARE, counts too.
+// emptySavepoints returns the block's latest savepoints after which no statement ran, in order. It ignores parts of the
+// block that Sluice has committed. SET, DECLARE and other statements that Sluice answers count as statements.
 func (s *session) emptySavepoints() []string {
 	l := s.tx.log
 	if !l.Replayable() {
@@ -380,8 +381,8 @@ func (s *session) emptySavepoints() []string {
 	return l.SavepointNames()[i:]
 }
 
-// handleCommittedSavepoint answers RELEASE of a savepoint in a part of the block that Sluice has committed, and
-// refuses ROLLBACK TO it. done is false for other names.
+// handleCommittedSavepoint handles a command on a savepoint in a part of the block that Sluice has committed. It
+// answers RELEASE and refuses ROLLBACK TO. For any other name done is false.
 func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (done bool, err error) {
 	ended, refusal := s.parts.Savepoint(verb, name)
 	switch {
@@ -390,7 +391,7 @@ func (s *session) handleCommittedSavepoint(verb rewrite.TxVerb, name string) (do
 	case refusal != "":
 		return true, block.ErrCannotReturn(name, refusal)
 	}
-	if s.tx.log.SavepointCount() > 0 { // these are later savepoints
+	if s.tx.log.SavepointCount() > 0 { // the log has only later savepoints, which RELEASE also drops
 		s.tx.log.ReleaseSavepoint(0)
 		s.tx.marks = nil
 	}

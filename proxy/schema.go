@@ -12,31 +12,31 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// What Sluice caches about statements is valid for one epoch, a version of the server's schema. A transaction that
-// may have changed the schema has its own epochs, so that other sessions notice nothing of the change. extended.go
-// and describe.go read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
+// What Sluice caches about statements is valid for one epoch, a version of the server's schema. A transaction that may
+// have changed the schema has its own epochs, so that other sessions do not see the change. extended.go and describe.go
+// read the cache, reply.go fills it, and settleTurn ends the transaction's epochs.
 
-// maxPendingDescriptions limits the descriptions of statements that wait for a COMMIT before other sessions get them.
+// maxPendingDescriptions limits how many statement descriptions of a transaction other sessions get after its COMMIT.
 const maxPendingDescriptions = 64
 
-// schemaChange records what a transaction has done to the schema. The zero value means nothing.
+// schemaChange records how a transaction may have changed the schema. The zero value means no change.
 type schemaChange struct {
-	txEpoch      uint64 // epoch of the transaction once it may have changed the schema; else 0
-	ddl          bool   // it ran DDL, not only unparsed text
-	reads        bool   // serverfacts.MayChangeReads of its DDL
-	maps         bool   // its DDL may have changed mapped columns
+	txEpoch      uint64 // the transaction's own epoch (schema version) once it may have changed the schema, or 0
+	ddl          bool   // the transaction ran DDL, not only unparsed text
+	reads        bool   // after its DDL, texts that look like reads may run other functions
+	maps         bool   // its DDL may have changed mapped columns (bytea as text)
 	wrote        bool   // a function that it called may have changed the schema
-	first        uint64 // number of the backend's prepared statements before wrote
+	first        uint64 // number of the backend's last prepared statement before wrote was set
 	pendingDescs []pendingDescription
 }
 
-// pendingDescription is a statement's description that other sessions may use after the COMMIT.
+// pendingDescription is a statement's description that other sessions may use after the transaction's COMMIT.
 type pendingDescription struct {
 	tmpl *statement.Template
 	desc *statement.Description
 }
 
-// schemaEpoch returns the session's epoch (schema version): that of a transaction that changed it, or the server's.
+// schemaEpoch returns the schema version that the session sees: its transaction's own if there is one, or the server's.
 func (s *session) schemaEpoch() uint64 {
 	if s.schema.txEpoch != 0 {
 		return s.schema.txEpoch
@@ -44,9 +44,9 @@ func (s *session) schemaEpoch() uint64 {
 	return s.srv.pool.templates.Epoch()
 }
 
-// recordSchemaChange records the effect on the schema of a plan that is about to be sent. After DDL, a ROLLBACK TO
-// changes the schema too. A write may change the schema by a function. If a transaction with a write is rolled back,
-// Sluice cannot rely on the statements that the backend prepared after the write.
+// recordSchemaChange records how a plan that is about to be sent may change the schema. After DDL, a ROLLBACK TO
+// changes the schema too. A write may change the schema by a function that it calls. If such a transaction is rolled
+// back, Sluice cannot rely on the statements that the backend prepared after the write.
 func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	c := &s.schema
 	if plan.Kind >= rewrite.Control {
@@ -65,41 +65,41 @@ func (s *session) recordSchemaChange(plan *rewrite.Plan) {
 	}
 }
 
-// renewTxEpoch starts another schema epoch of the transaction, after a ROLLBACK TO for example. Facts cached in the old
-// epoch are no longer used.
+// renewTxEpoch replaces the transaction's own epoch (schema version), if there is one, for example after a ROLLBACK TO.
+// Sluice then no longer uses facts that it cached in the old epoch.
 func (s *session) renewTxEpoch() {
 	if s.schema.txEpoch != 0 {
 		s.schema.txEpoch = s.srv.pool.templates.NewTxEpoch()
 	}
 }
 
-// invalidateSchemaCache drops what is cached about the schema if an ended transaction may have changed the schema. It
-// must also be called if the outcome is unknown.
+// invalidateSchemaCache drops all cached facts about the schema if the ended transaction may have changed the schema.
+// It must also be called if Sluice does not know whether the transaction has committed.
 func (s *session) invalidateSchemaCache() {
 	if s.schema.txEpoch != 0 {
 		s.srv.pool.templates.BeginEpoch(s.schema.reads)
 	}
 }
 
-// publishSchemaChange makes the schema changes of a committed transaction visible to all sessions.
+// publishSchemaChange drops the cached schema after a COMMIT, so that all sessions see the transaction's changes of it.
 func publishSchemaChange(s *session, committed bool) {
 	if committed {
 		s.invalidateSchemaCache()
 	}
 }
 
-// invalidateAfterDDL drops what all sessions have cached about the schema after DDL.
+// invalidateAfterDDL drops what Sluice has cached about the schema, for all sessions, after the server ran DDL.
 func invalidateAfterDDL(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	if tag != nil && st != nil && st.Kind == rewrite.DDL {
 		s.srv.pool.templates.BeginEpoch(serverfacts.MayChangeReads(st))
 	}
 }
 
-// endSchemaChange ends the record of what the last transaction did to the schema. committed is false if the
-// transaction's outcome is unknown. After a rollback, statements that the backend prepared after a write are outdated.
+// endSchemaChange ends the record of how the last transaction changed the schema. committed is false if Sluice does not
+// know the outcome. After a rollback, statements that the backend prepared after a write are outdated.
 func (s *session) endSchemaChange(committed bool) {
 	c := &s.schema
-	if committed || c.ddl { // CALL may have committed before it failed
+	if committed || c.ddl { // a CALL may have committed DDL before it failed
 		s.invalidateSchemaCache()
 	}
 	if !committed && c.wrote && s.b != nil {
@@ -117,8 +117,8 @@ func (s *session) endSchemaChange(committed bool) {
 	*c = schemaChange{pendingDescs: c.pendingDescs[:0]}
 }
 
-// mayHaveTempTables reports whether names may mean something else to this session than to others. That is possible
-// if it is pinned, or if a function may have made a temporary table on its backend. If so, it uses no cached facts.
+// mayHaveTempTables reports whether table names may mean other tables in this session than in others. That is possible
+// if it is pinned, or if a function may have made a temporary table on its backend. Sluice then uses no cached facts.
 func (p *pairing) mayHaveTempTables() bool {
 	return p.pin.IsPinned() || p.b != nil && p.b.leftState.NeedsQuery()
 }
@@ -137,11 +137,11 @@ func (s *session) cachedDescription(tmpl *statement.Template) *statement.Descrip
 	return nil
 }
 
-// cacheDescription caches a description, the answer to the pending reply o, for this client and others. frame is its
-// second half, and t.capture the first. whole means that frame is complete. Other sessions get the description at
-// once, or after the COMMIT if the transaction may have changed the schema before.
+// cacheDescription caches a statement's description, the answer to the pending reply o, for this client and others.
+// frame is its second frame, and t.capture its first. whole means that frame is complete. Other sessions get the
+// description at once. If the transaction may have changed the schema before, they get it after the COMMIT.
 func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
-	if o.tmpl == nil { // of a portal: its client now relies on these columns
+	if o.tmpl == nil { // a portal's description: the client now relies on its columns
 		if o.clientStmt != nil && o.clientStmt.Described == nil && whole {
 			o.clientStmt.RecordDescription(&s.memory.account, o.clientStmt.Template.DescribePortal(frame, s.srv.pool.texts))
 		}
@@ -173,15 +173,15 @@ func (s *session) cacheDescription(o *pendingReply, frame []byte, whole bool) {
 	}
 }
 
-// isPlanChanged reports whether the server refused a prepared statement because its result columns have changed.
-// Servers that send no routine are recognized by the message.
+// isPlanChanged reports whether the server refused a prepared statement because its result columns have changed. If a
+// server sends no routine name with its errors, the message decides.
 func isPlanChanged(payload []byte) bool {
 	return string(retry.ErrorField(payload, 'C')) == sqlerror.PlanChanged.Code &&
 		(string(retry.ErrorField(payload, 'R')) == sqlerror.PlanChanged.Origin.Routine || string(retry.ErrorField(payload, 'M')) == sqlerror.PlanChanged.Message)
 }
 
-// isStaleStatement reports whether an error is about a statement that the backend had prepared before the client
-// did. If so, a replay prepares it again. After DDL, or if the client has a description, the client gets the error.
+// isStaleStatement reports whether the server refused an outdated statement that the backend prepared before the
+// client. If so, a replay prepares it again. After DDL, or if the client has a description, the client gets the error.
 func (s *session) isStaleStatement(o *pendingReply, payload []byte) bool {
 	return (o.kind == wire.Bind || o.kind == wire.Describe) && isPlanChanged(payload) &&
 		o.clientStmt != nil && o.clientStmt.Described == nil && o.clientStmt.Epoch == s.schemaEpoch()

@@ -14,16 +14,16 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// This file decides when a session loads the schema, by which backend, and how long the session waits.
+// This file decides when a session loads the schema, on which backend, and how long the session waits.
 
-// These durations bound a session's wait for a schema snapshot. schemaWaitInBlock is for a session with a backend.
+// schemaWait limits a session's wait for the schema, and schemaWaitInBlock the wait of a session with a backend.
 const (
 	schemaWait        = exchangeTimeout + 3*time.Second // time for one lost answer and a second try
 	schemaWaitInBlock = time.Second
 )
 
-// schemaLoadCause returns why the schema must be loaded before the session's next text is planned, or "" if the
-// snapshot of the schema is new enough.
+// schemaLoadCause returns why Sluice must load the schema before it plans the session's next text. If the snapshot of
+// the schema is new enough, the result is "".
 func (s *session) schemaLoadCause() string {
 	// After a failed load Sluice pauses before the next load, unless the session's backend has a newer schema.
 	if s.b != nil {
@@ -32,8 +32,8 @@ func (s *session) schemaLoadCause() string {
 	return s.srv.pool.keeper.Cause(s.srv.pool.templates.Epoch())
 }
 
-// loadSchemaIfDue loads the schema if the snapshot is too old. After nil the snapshot is new enough. In a block the
-// snapshot may lack the last schema change, which the block's backend does not know either.
+// loadSchemaIfDue loads the schema if Sluice's snapshot of it is too old. If the result is nil, the snapshot is new
+// enough. In a block it may lack the last schema change, since the block's backend does not know that change either.
 func (s *session) loadSchemaIfDue() error {
 	for range 2 { // a load in progress may have begun before the change
 		cause := s.schemaLoadCause()
@@ -62,9 +62,9 @@ func (s *session) loadForMissingRelation() error {
 	return nil
 }
 
-// loadSchema loads the schema, by the session's own backend if that is idle, since no other backend may be free.
-// mine is false if another session's load was in progress, or if no load is possible now. A returned error goes to
-// the client, ends the session, or is a lost backend.
+// loadSchema loads the schema, on the session's own backend if it is idle, since no other backend may be free. mine is
+// false if another session's load was in progress, or if no load is possible now. A returned error goes to the client,
+// ends the session, or is a lost backend.
 func (s *session) loadSchema(cause string) (mine bool, err error) {
 	if s.b != nil && s.canQueryBackend() {
 		return s.loadByOwnBackend(cause, s.b.exchangeRows)
@@ -81,15 +81,15 @@ func (s *session) loadSchema(cause string) (mine bool, err error) {
 	return false, nil
 }
 
-// canQueryBackend reports whether the session's backend is idle and has got nothing of the turn, so that Sluice can
-// query that backend.
+// canQueryBackend reports whether Sluice can send the session's backend a query of its own. The backend must be idle,
+// and must have got no frame of the turn.
 func (p *pairing) canQueryBackend() bool {
 	return p.b.status == 'I' && !p.b.groupOpen && !p.t.touched && p.t.owed.empty()
 }
 
-// loadByOwnBackend loads the schema by the session's own idle backend; exchange makes the round trip. If several
-// sessions call it at once, one loads for all. For the other sessions mine is false, since their backends may know a
-// newer schema.
+// loadByOwnBackend loads the schema on the session's own idle backend. The function exchange makes the round trip. If
+// several sessions load at once, one of them loads for all. The others get mine as false, since their backends may know
+// a newer schema.
 func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row func([]byte)) ([]byte, error)) (mine bool, err error) {
 	mine, err = s.srv.pool.keeper.LoadOn(cause, schemaQuery(func(query string, row func([]byte)) (refusal []byte, err error) {
 		question.RetryInterrupted(func() (string, error) {
@@ -106,9 +106,9 @@ func (s *session) loadByOwnBackend(cause string, exchange func(msg []byte, row f
 	return mine, err
 }
 
-// refreshSchema loads the schema by the session's idle backend if that backend may know a newer schema than the
-// snapshot. So Sluice sends that backend no text planned by an older schema. erred means that a server did not know a
-// name. refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
+// refreshSchema loads the schema on the session's idle backend if that backend may know a newer schema than Sluice's
+// snapshot. So Sluice sends it no text planned by an older schema. erred means that a server did not know a name.
+// refreshSchema must be called when the session gets a backend, and before a replay. Errors are those of
 // exchangeInTurn, or mapping.NotRead.
 func (s *session) refreshSchema(erred bool) error {
 	if !s.srv.pool.keeper.Maps() || s.dedicated || s.srv.pool.keeper.Snapshot() == nil { // no text was planned by a schema
@@ -134,15 +134,15 @@ func (s *session) refreshSchema(erred bool) error {
 			return err
 		}
 		if cause == metrics.LoadError {
-			return nil // another session has just loaded it
+			return nil // another session has just loaded the schema
 		}
 	}
 }
 
-// mustReplan reports whether a text must be planned again before it is sent. That is so if a query of Sluice itself
-// got the error that the backend's catalog was out of date. The server reports that only once, and would run the old
-// plan next. try is the number of earlier plans. An error, which goes to the client, means that part of the turn was
-// sent, or that the schema changes too often.
+// mustReplan reports whether a text must be planned again before Sluice sends it. That is so if a query of Sluice
+// itself got the error that the backend's catalog was out of date. The server reports this only once, and would then
+// run the old plan. try is the number of earlier plans. An error goes to the client: part of the turn was sent, or the
+// schema changes too often.
 func (s *session) mustReplan(try int) (bool, error) {
 	switch {
 	case s.mapped.Planned() == nil || !s.srv.pool.keeper.Snapshot().MayBeOlderThan(s.b.catalogCurrentAt):
@@ -158,8 +158,8 @@ func (s *session) isPlanStale() bool {
 	return s.mapped.IsPlanStale(currentSnapshot(s))
 }
 
-// currentSnapshot returns the schema snapshot for the session's next text. In a transaction with DDL it may be that of
-// readOwnSchema.
+// currentSnapshot returns the schema snapshot for the session's next text. In a transaction with DDL it may be the
+// snapshot that readOwnSchema read in the transaction.
 func currentSnapshot(s *session) *mapping.Snapshot {
 	if hasTxSchema(s) && s.txStatus() != 'E' {
 		return s.b.txSchema
@@ -172,8 +172,8 @@ func hasTxSchema(s *session) bool {
 	return s.b != nil && s.b.txSchema != nil && s.b.txSchema.Epoch() == s.schema.txEpoch
 }
 
-// readOwnSchema reads the schema on the block's backend before a text is planned, if the transaction's DDL may concern
-// the text. Other backends do not see that DDL. An error goes to the client, or is a lost backend.
+// readOwnSchema reads the schema on the block's backend before Sluice plans the text sql, if the transaction's DDL may
+// concern that text. Other backends do not see the DDL. An error goes to the client, or is a lost backend.
 func readOwnSchema(s *session, sql []byte) error {
 	c, now := &s.schema, s.srv.pool.keeper.Snapshot()
 	switch {
@@ -190,16 +190,16 @@ func readOwnSchema(s *session, sql []byte) error {
 	if refused, ok := errors.AsType[*mapping.RefusedError](err); ok {
 		return &wire.Error{Code: refused.Code, Message: refused.Message}
 	} else if err != nil {
-		s.tx.log.RefuseReplay(retry.Pinned) // the log does not have the text yet
+		s.tx.log.RefuseReplay(retry.Pinned) // the log for a replay does not have the text yet
 		return &lostError{err: err}
 	}
 	s.b.txSchema = own
 	return nil
 }
 
-// awaitSchemaLoad waits up to schemaWait for another session's load. A session with a backend waits only
-// schemaWaitInBlock, since the load may wait for that backend. It waits longer while the load's query is running. A
-// cancel, a timeout and the client's leaving end the wait. Errors go to the client or end the session.
+// awaitSchemaLoad waits up to schemaWait for another session's load of the schema. A session with a backend waits only
+// schemaWaitInBlock, since the load may need that backend. It waits longer while the load's query is running. A cancel,
+// a timeout and the client's leaving end the wait. Errors go to the client or end the session.
 func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 	end := time.Now().Add(schemaWait)
 	tick := s.waits.Tick()
@@ -219,7 +219,7 @@ func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 		over()
 		if err == interrupt.ErrLimit && (!time.Now().Before(end) || !s.srv.pool.keeper.IsQuerying()) {
 			select {
-			case <-r.Done(): // it ended meanwhile
+			case <-r.Done(): // the load has ended meanwhile
 				err = r.Err()
 			default:
 				err = s.srv.lateLoadCause(end.Add(-schemaWait))
@@ -230,7 +230,7 @@ func (s *session) awaitSchemaLoad(r *mapping.Load) error {
 	return wrapSchemaError(err)
 }
 
-// wrapSchemaError returns the session's error after a load of the schema, or a wait for a load, has ended with err.
+// wrapSchemaError returns the session's error after a load of the schema, or a wait for the load, has failed with err.
 func wrapSchemaError(err error) error {
 	if err == nil || interrupt.EndsTurn(err) || err == errClientGone {
 		return err
@@ -238,7 +238,7 @@ func wrapSchemaError(err error) error {
 	return mapping.NotRead(err)
 }
 
-// lateLoadCause returns why a load of the schema has not ended for a session that has waited since began. Either no
+// lateLoadCause returns why a load of the schema has not ended, for a session that has waited since began. Either no
 // backend was free, or the server has not answered.
 func (srv *Server) lateLoadCause(began time.Time) error {
 	if !srv.pool.keeper.IsQuerying() {

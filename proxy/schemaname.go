@@ -13,11 +13,11 @@ import (
 )
 
 // A client whose database name maps to a schema (package database) gets a session with that schema as its only
-// search_path. Every RESET returns to that schema. So applications that do not name each other's schemas are separate.
-// This is no security boundary, because a client may name any schema.
+// search_path. Every RESET of search_path returns to that schema. So applications that do not name each other's schemas
+// are separate. This is no security boundary, because a client may name any schema.
 
-// replacePublicSchema returns the text for a session whose database is a schema. A query of information_schema for
-// 'public' then reads that schema. Schema tools send such queries to find the tables of their database.
+// replacePublicSchema changes a text of a session whose database name maps to a schema. A query of information_schema
+// for 'public' then reads that schema. Schema tools send such queries to find the tables of their database.
 func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	if s.inSchema == "" {
 		return sql, false
@@ -28,8 +28,8 @@ func (s *session) replacePublicSchema(sql []byte) (own []byte, changed bool) {
 	return s.srv.pool.planner.AdaptToSchema(sql, s.inSchema)
 }
 
-// mostCatalogTries limits how often a catalog query is repeated after a lost backend, or after a 40001 because the
-// backend has not seen the last catalog change.
+// mostCatalogTries limits how often Sluice tries a query of its own. It tries again after a lost backend, or after a
+// 40001 because the backend has not seen the last catalog change.
 const mostCatalogTries = 10
 
 // schemaExists asks the server whether a schema exists. The query runs for each client, because another process may
@@ -68,14 +68,14 @@ func (srv *Server) schemaExists(schema string) (there bool, err error) {
 	return false, sqlerror.NoBackend(err)
 }
 
-// schemaCondition returns the FROM and WHERE of a query about a schema, with the alias n for pg_namespace. It does not
-// depend on search_path.
+// schemaCondition returns the FROM and WHERE of a query about a schema, with the alias n for pg_namespace. The result
+// of the query does not depend on search_path.
 func schemaCondition(schema string) string {
 	return " FROM pg_catalog.pg_namespace n WHERE n.nspname = " + settings.QuoteLiteral(schema)
 }
 
-// queryUnheldBackend runs a catalog query on a backend that no session holds. On PostgreSQL it first resets the last
-// client's settings, such as statement_timeout. DSQL's settings do not affect the answer. The query ends when ctx ends.
+// queryUnheldBackend runs a catalog query on a backend that no session holds, until ctx ends. On PostgreSQL it first
+// resets the last client's settings, such as statement_timeout. DSQL's settings do not affect the answer.
 func (srv *Server) queryUnheldBackend(ctx context.Context, b *backend, query string, row func([]byte)) (refusal []byte, err error) {
 	change := b.settings.ChangeToNone()
 	query = change.SQL + query

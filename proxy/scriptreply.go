@@ -17,20 +17,20 @@ import (
 // This file handles answers to a multi-statement query of which Sluice answers some statements (script.go). It also
 // restores the session's state before a replay of the query.
 
-// scriptReply handles the server's answers to a multi-statement query if Sluice answers some of its statements. It
+// scriptReply handles the server's answers to a multi-statement query of which Sluice answers some statements. It
 // inspects every frame.
 type scriptReply struct {
 	*script.Plan
 }
 
-// setScriptReply sets a scriptReply for the query d on the pending reply o, unless d is nil.
+// setScriptReply makes a scriptReply the handler of the pending reply o to the planned query d, unless d is nil.
 func (t *turn) setScriptReply(o *pendingReply, d *script.Plan) {
 	if d != nil {
 		o.reply, t.output.inspectsFrames = chainHandlers(scriptReply{Plan: d}, o.reply), true
 	}
 }
 
-// stepAt returns the step for the query's statement that follows the given number of command tags, or nil.
+// stepAt returns the step of the statement that the server answers after the given number of command tags, or nil.
 func (r scriptReply) stepAt(tags int) *script.Step {
 	if tags >= len(r.Steps) {
 		return nil
@@ -38,9 +38,9 @@ func (r scriptReply) stepAt(tags int) *script.Step {
 	return &r.Steps[tags]
 }
 
-// handleFrame hides the rows of a statement's substitute (the statement that the server got instead). At the
-// substitute's tag, it carries the client's statement out and answers it. A wrong tag, or a tag instead of an error,
-// means that the backend's stream cannot be trusted.
+// handleFrame hides the rows of a substitute (the statement that the server got instead of the client's). At the
+// substitute's tag, Sluice carries out the client's statement and answers it. If another tag comes, or a tag instead of
+// an error, the backend's stream cannot be trusted.
 func (r scriptReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	ends, n := f.Means == answer.CompletesOne, int(o.tags)
 	if ends {
@@ -88,15 +88,15 @@ func (r scriptReply) replaceError(_ *session, o *pendingReply, payload []byte) *
 	return &e
 }
 
-// runScriptStep runs a client's statement at the tag of the one sent instead (substitute). o is the query's reply.
+// runScriptStep runs a client's statement when the tag of its substitute (the statement sent instead) has arrived.
 func (s *session) runScriptStep(o *pendingReply, st *rewrite.Statement, several bool, typ byte) error {
 	if s.t.rec.phase != phaseLive {
-		return s.sendSynthetic(frameSet) // the log ignores the bytes: see RecordLocalReply
+		return s.sendSynthetic(frameSet) // in a replay the log ignores these bytes (RecordLocalReply)
 	}
 	s.recordStatementEnd(o, nil)
 	s.t.server.statement++
 	err := s.answerScriptStep(o, st, several)
-	if _, told := err.(*wire.Error); told { // planScript foresees every error
+	if _, told := err.(*wire.Error); told { // planScript has foreseen every error
 		return s.unexpectedFrameError(typ)
 	}
 	return err
@@ -110,7 +110,7 @@ func (s *session) answerScriptStep(o *pendingReply, st *rewrite.Statement, sever
 	if err != nil {
 		return err
 	}
-	if s.settings.StatementTimeout() != timeout { // from the next statement on
+	if s.settings.StatementTimeout() != timeout { // the new timeout applies from the next statement on
 		s.t.clock.Restart(s.settings.StatementTimeout())
 		s.waits.Arm()
 	}
@@ -132,8 +132,8 @@ func (s *session) restoreBeforeScript() {
 	was.gone = nil
 }
 
-// localStateCopy is a copy of the part of the session's state that statements answered by Sluice change. stmts is
-// the session's own map of prepared statements. gone has the names that were deleted from stmts.
+// localStateCopy is a copy of the session's state that statements answered by Sluice change. stmts is the session's own
+// map of prepared statements, not a copy. gone has the names that were deleted from stmts since.
 type localStateCopy struct {
 	settings *settings.Snapshot
 	stmts    map[string]*statement.Client

@@ -14,12 +14,12 @@ import (
 )
 
 // currval and lastval return numbers of the server's session. On a shared backend these may be another client's
-// numbers. So the server gets such a call only in two cases: all numbers of the backend are this session's, or the
-// server confirms that the current transaction has drawn the number. Otherwise the call fails as in a session that has
-// drawn no number. Package sequence decides; this file queries the server.
+// numbers. So the server gets such a call in two cases only. Either all numbers of the backend are this session's, or
+// the server confirms that the current transaction has drawn the number. Otherwise the call fails as in a session
+// without numbers. Package sequence decides. This file queries the server.
 
-// admitSequenceUse checks a plan with currval or lastval, whose backend may hold another client's numbers. It records a
-// plan that may advance a sequence before the plan runs, since a failed statement does not return its number.
+// admitSequenceUse checks a plan with currval or lastval, since its backend may have another client's numbers. A plan
+// that may advance a sequence is recorded before it runs, since even a failed statement uses a number up.
 func admitSequenceUse(s *session, plan *rewrite.Plan) error {
 	if plan.Sequence != "" {
 		if err := s.checkSequenceCall(plan); err != nil {
@@ -35,12 +35,12 @@ func admitSequenceUse(s *session, plan *rewrite.Plan) error {
 // checkSequenceCall returns nil if a text with currval or lastval may run on its backend, and otherwise PostgreSQL's
 // error with a hint. After an error the session's next transaction gets a backend that no other session uses.
 func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
-	s.srv.pool.watched.Store(true) // from now on numbers of other sessions are discarded before a transaction
+	s.srv.pool.watched.Store(true) // from now on Sluice discards other sessions' numbers before a transaction
 	if s.dedicated || s.sequences.CanTrust(s.id, &s.b.sequences) {
 		return nil
 	}
-	if s.b.status == 'E' && !plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control }) { // nothing ends the failed block
-		return nil // the server refuses it
+	if s.b.status == 'E' && !plan.AnyStatement(func(st *rewrite.Statement) bool { return st.Kind == rewrite.Control }) { // the text does not end the failed block
+		return nil // the server refuses the text
 	}
 	if own, err := s.provesOwnership(); own || err != nil {
 		return err
@@ -52,8 +52,8 @@ func (s *session) checkSequenceCall(plan *rewrite.Plan) error {
 }
 
 // discardForeignSequences sends DISCARD SEQUENCES to an idle backend that has sequence numbers of other sessions,
-// before a transaction. If the server refuses it, Sluice tries again after question.Age, and after any other failure
-// after a pause. A returned error means a lost backend.
+// before a transaction. If the server refuses the statement, Sluice tries again after question.Age. After another
+// failure it tries again after a pause. A returned error means a lost backend.
 func discardForeignSequences(s *session) error {
 	pace := &s.srv.pool.sequences
 	if !s.sequences.HasForeignNumbers(s.id, &s.b.sequences) || !pace.IsDue(time.Now()) {
@@ -101,7 +101,7 @@ func runDiscardSequences(s *session, st *rewrite.Statement, several bool) (frame
 	return runTagOnly(s, st, several)
 }
 
-// recordSequenceUse records which sequence numbers a statement has drawn, after the server ran the statement.
+// recordSequenceUse records which sequence numbers a statement has drawn, or discarded, after the server ran it.
 func recordSequenceUse(s *session, o *pendingReply, st *rewrite.Statement, tag []byte) {
 	if h := &s.b.sequences.History; o.kind == wire.Query {
 		h.RecordQueryRun(st, s.t.server.statement, tag)
@@ -126,7 +126,7 @@ func acquireForSequences(s *session) *reservoir.Conn {
 	if !s.sequences.WantsOwnBackend() || s.pin.IsPinned() || !s.srv.pins.Reserve() {
 		return nil
 	}
-	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the next step handles what ended the wait
+	ctx, stop := s.waitContext(time.Time{}, lookInLineEvery) // the caller handles what ended the wait
 	defer stop()
 	conn, err := s.srv.pool.backends.DialDedicated(ctx, reservoir.Startup{Database: s.srv.cfg.Database})
 	if err != nil {
@@ -140,19 +140,19 @@ func acquireForSequences(s *session) *reservoir.Conn {
 	return conn
 }
 
-// canAskOwnership reports whether the server can be asked which sequence numbers the block has drawn. That needs a
-// block and a backend that no writer goroutine uses.
+// canAskOwnership reports whether Sluice can ask the server which sequence numbers the block has drawn. The session
+// must be in a block, and no writer goroutine may be using its backend.
 func (s *session) canAskOwnership() bool {
 	return s.b != nil && s.state != failed && !s.sequences.OwnsNumbers(s.id, &s.b.sequences) && s.inBlock() && s.t.sent.uplink == nil
 }
 
 // ownershipQueryName names the prepared statement and portal of provesOwnership's query, and the portal of
-// restoreStartupInGroup. Statement and portal are closed after each use.
+// restoreStartupInGroup. Sluice closes statement and portal after each use.
 const ownershipQueryName = "sluice_own"
 
-// provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current
-// text reads. It takes one round trip; if replies are pending it returns false. The error goes to the client if a
-// conflict or cancel has ended the block, and is otherwise a *lostError.
+// provesOwnership asks the server whether the block's statements have drawn all sequence numbers that the current text
+// reads. It takes one round trip. If replies are pending, it returns false. If a conflict or cancel has ended the
+// block, the error goes to the client. Any other error is a *lostError.
 func (s *session) provesOwnership() (bool, error) {
 	if s.t.request.sequenceText == "" || !s.canAskOwnership() || !s.t.owed.empty() {
 		return false, nil
@@ -164,7 +164,7 @@ func (s *session) provesOwnership() (bool, error) {
 	if err := s.flushToBackend(); err != nil {
 		return false, err
 	}
-	ask := wire.AppendDescribeOrClose(nil, wire.Close, 'S', ownershipQueryName) // an earlier query that failed may have left it
+	ask := wire.AppendDescribeOrClose(nil, wire.Close, 'S', ownershipQueryName) // an earlier query that failed may have left it open
 	ask = wire.AppendParse(ask, ownershipQueryName, sql, wire.NoOIDs)
 	ask = append(wire.AppendBindHead(ask, []byte(ownershipQueryName), ownershipQueryName, 6), 0, 0, 0, 0, 0, 0)
 	ask = append(append(wire.AppendHeader(ask, wire.Execute, len(ownershipQueryName)+1+4), ownershipQueryName...), 0, 0, 0, 0, 0)

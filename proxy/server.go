@@ -31,19 +31,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file has the Server, its listeners, the goroutines of its sessions, and the sweeper. Lock order: Server.mu, then
-// the locks of interrupt.Waits. Only methods of rawconn.ParkedConns take that type's lock.
+// This file has the Server, its listeners, its sessions' goroutines, and the sweeper. Lock order: a goroutine takes
+// Server.mu before the locks of interrupt.Waits. Only methods of rawconn.ParkedConns take that type's lock.
 
-// ErrServerClosed is returned by Serve after Shutdown or Close.
+// ErrServerClosed is the error of Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("proxy: server closed")
 
-// sweepEvery is how often the sweeper wakes waiting sessions so that they check their client. Sluice notices that a
-// client has vanished after one to two periods.
+// sweepEvery is how often the sweeper (one goroutine of the Server) wakes waiting sessions so that they check their
+// client. Sluice notices that a client has vanished after one to two periods.
 const sweepEvery = time.Second
 
 // lastWordsWait limits how long a session that Sluice ends may write to a client that does not read. lastRequestWait
-// limits the cancel request that Sluice sends to the server, on a separate connection. With these limits, and the
-// time for the backends' Terminates, a drain ends within a second of its limit.
+// limits how long Sluice sends the server a cancel request, on a separate connection. With these limits, and the time
+// for the backends' Terminates, a drain ends within a second of its limit.
 const (
 	lastWordsWait   = 250 * time.Millisecond
 	lastRequestWait = 600 * time.Millisecond
@@ -58,26 +58,26 @@ type Server struct {
 	handlers *[rewrite.LocalWorkCount]statementHandler
 	// observers has the functions of features that sessions call at fixed points.
 	observers *observerTable
-	options   *options.Rules // of Config.MaySet and Config.Users
+	options   *options.Rules // what clients may set: Config.MaySet and Config.Users
 	metrics   *metrics.Proxy
 	log       *slog.Logger
 	memory    admission.MemoryMonitor
 	// opening reads the settings of startup packets. startup does the handshake of new connections.
 	opening   *opening.Reader
 	startup   *startup.Handshaker
-	accounts  *account.Process // memory that all sessions have accounted for
-	ctx       context.Context  // ends when sessions are cut
+	accounts  *account.Process // counts the memory that all sessions use
+	ctx       context.Context  // ends when Close or Shutdown cuts all sessions
 	stop      context.CancelFunc
 	cancels   cancelRequests
 	accepting acceptor
-	ids       atomic.Uint64 // the number of all sessions so far
+	ids       atomic.Uint64 // the number of sessions that have begun so far
 	// pins counts sessions bound to their backend (at most Config.MaxPins). clients is the number of sessions (at most
 	// Config.MaxClients).
 	pins      *pin.Counter
 	clients   atomic.Int64
 	draining  atomic.Bool
 	swept     admission.Heartbeat // marked after each round of the sweeper
-	running   sync.WaitGroup      // sessions (parked ones too), cancel requests, the sweeper
+	running   sync.WaitGroup      // counts sessions (also parked ones), cancel requests and the sweeper
 	parking   *rawconn.ParkedConns[*session]
 	mu        sync.Mutex
 	sessions  map[*session]*sweepState // guarded by mu; the values belong to the sweeper
@@ -85,41 +85,41 @@ type Server struct {
 	closed    bool
 }
 
-// pool has the backends of one reservoir, and what Sluice knows about their server. A field is constant after New,
+// pool has the backends of one reservoir, and Sluice's knowledge about their server. A field is constant after New,
 // atomic, or has its own lock.
 type pool struct {
 	backends *reservoir.Reservoir
 	planner  *rewrite.Planner
-	// watched means that sessions call the features' observers onAttached before each transaction. It stays set.
+	// watched means that sessions call the features' functions onAttached before each transaction. Once set, it stays set.
 	watched atomic.Bool
 	treat   settings.Treatments
 	// templates caches the templates of statements. settings lets sessions share equal settings and server reports.
 	templates *statement.Cache
 	settings  *serversettings.Shared
-	texts     *statement.Budget // allocated by itself: a template's cleanup refers to it and must not keep the Server in memory
+	texts     *statement.Budget // a separate allocation: a template's cleanup refers to it, and must not hold the Server
 	// textsOfBackend limits the bytes of prepared texts and descriptions that one backend holds.
 	textsOfBackend int
-	resetsAuto     bool                   // see Config.mustResetAfterCalls
-	accepted       settings.AcceptedCache // startup options that the server has accepted
+	resetsAuto     bool                   // functions may change settings (mustResetAfterCalls)
+	accepted       settings.AcceptedCache // startup settings that a server has accepted
 	leftState      *remains.Checks
-	replays        *replayShared // nil: replay is off
+	replays        *replayShared // nil if replay is off
 	groups         serverfacts.Pipeline
 	purity         serverfacts.Purity
-	sequences      question.Schedule // limits how often a server gets another DISCARD SEQUENCES after one failed
-	keeper         *mapping.Keeper   // the schema snapshot
+	sequences      question.Schedule // says when Sluice may send DISCARD SEQUENCES again after a failure
+	keeper         *mapping.Keeper   // has the schema snapshot (Sluice's copy of the database's schema)
 	locks          *locktable.Table
-	suspends       atomic.Bool // a portal was suspended while a cursor was read
+	suspends       atomic.Bool // a server has suspended a portal while Sluice read a cursor
 }
 
-// acceptor has what the goroutines that accept clients share.
+// acceptor has the state that the goroutines which accept clients share.
 type acceptor struct {
 	arrivals *admission.ConnLimiter
-	guests   chan *clientConn // hands new connections to waiting goroutines, which spare counts
+	guests   chan *clientConn // gives new connections to idle goroutines, whose number is spare
 	spare    atomic.Int32
 }
 
-// New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends
-// the Server. An error says what is wrong with cfg or its users file; after it nothing runs.
+// New returns a Server that takes its backends from the reservoir, and starts its sweeper. Close or Shutdown ends the
+// Server. If cfg or its users file is wrong, New returns an error, and nothing runs.
 func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m *metrics.Proxy, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -161,8 +161,7 @@ func New(cfg Config, backends *reservoir.Reservoir, planner *rewrite.Planner, m 
 	return srv, nil
 }
 
-// ReloadUsers reads the users file again. After an error the old users stay valid. It does not affect running
-// sessions.
+// ReloadUsers reads the users file again. If that fails, the old users stay valid. Running sessions do not change.
 func (srv *Server) ReloadUsers() error { return srv.startup.ReloadUsers() }
 
 // Listen opens a TCP listener for Serve. Its connections inherit the configured TCP keepalive, which saves a system
@@ -212,7 +211,7 @@ func (srv *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// Stats is a snapshot of the sessions. Idle is the number of sessions that wait neither for a backend nor for its
+// Stats has counts of sessions at one time. Idle is the number of sessions that wait neither for a backend nor for its
 // answer. Waiting is the number of sessions in the queue for a backend.
 type Stats struct {
 	Clients, Idle, Pinned, Waiting int
@@ -228,7 +227,7 @@ type Stats struct {
 	MemoryBytes, RowBytes int64
 }
 
-// Stats returns the current counts, which are read one after the other. A session that changes its state meanwhile may
+// Stats returns the current counts, which it reads one after the other. A session that changes its state meanwhile may
 // be counted twice or not at all.
 func (srv *Server) Stats() Stats {
 	st := Stats{Came: srv.ids.Load(), Pinned: srv.pins.Pinned(), Waiting: srv.pool.backends.Stats().Waiting, TextBytes: srv.pool.texts.Used(), MemoryBytes: srv.accounts.Used(), RowBytes: srv.accounts.UsedRows(), Locks: srv.pool.locks.Held()}
@@ -250,8 +249,8 @@ func (srv *Server) Stats() Stats {
 // Shutdown drains the Server: it stops accepting and sends idle clients 57P01. Open transactions may finish until
 // ctx ends. After that it ends their sessions (Close) and returns ctx's error.
 //
-// Shutdown sets the flag draining before it wakes sessions: a session whose read ends looks for that flag. A session
-// in a turn ignores the wake-up and looks at the flag before it awaits its client next. A replay that waits fails.
+// Shutdown sets the flag draining before it wakes sessions, since a session whose read ends checks that flag. A session
+// in a turn ignores the wake-up, and checks the flag before it awaits its client next. A replay that is waiting fails.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.closeListeners()
 	srv.draining.Store(true)
@@ -289,8 +288,8 @@ func (srv *Server) awaitSessionsEnd(ctx context.Context) bool {
 	return true
 }
 
-// Close cuts every session and returns once all sessions have ended. A client that reads gets 57P01. The server rolls
-// an open transaction back, or loses the connection.
+// Close cuts every session and returns once all sessions have ended. A client that reads gets 57P01. If a transaction
+// is open, the server rolls it back, at once or because it loses the connection.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.draining.Store(true)
@@ -319,7 +318,7 @@ func (srv *Server) cutSessions() {
 	srv.accepting.arrivals.CloseUnopened()
 }
 
-// closeListeners closes all listeners, so that every Serve returns and every later Serve fails.
+// closeListeners closes all listeners. Every running Serve then returns, and every later Serve fails.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -329,7 +328,7 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu, so that f must not wait or lock.
+// eachSession calls f for every session, on the caller's goroutine. It holds srv.mu, so f must not wait or lock.
 func (srv *Server) eachSession(f func(*session)) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -338,24 +337,24 @@ func (srv *Server) eachSession(f func(*session)) {
 	}
 }
 
-// interrupt ends the session while it reads or waits, even if it is parked (without a goroutine). Any goroutine may
-// call it. waits.Cut stores the reason first, since the session looks for one when a deadline ends its read.
+// interrupt ends a session that reads or waits, even a parked session (one without a goroutine). Any goroutine may call
+// it. waits.Cut stores the reason first, because the session looks for a reason when a deadline ends its read.
 func (s *session) interrupt() {
 	s.waits.Cut()
 	s.wake()
 }
 
-// Alive returns nil if the sweeper has finished a round within the last two periods, or does so before ctx ends.
+// Alive returns nil if the sweeper has finished a round within the last two periods, or finishes one before ctx ends.
 func (srv *Server) Alive(ctx context.Context) error { return srv.swept.CheckAlive(ctx, 2*sweepEvery) }
 
-// sweepSessions wakes sessions that have waited for their backend for a whole period, so that they check on their
-// clients. One goroutine for all sessions costs a query nothing; a deadline per query would cost two timer
+// sweepSessions wakes sessions that have waited for their backend for a whole period. Such a session then checks
+// whether its client is still there. One goroutine serves all sessions, since a deadline per query would cost two timer
 // operations.
 //
-// A session's tick (count of its waits) is odd while the session waits, and differs for each wait. An odd tick that
-// is unchanged after a period means that the wait has lasted all of it. For a session that waits for a backend,
-// CheckInLine checks the client. A session that reads its backend checks all its reasons when it is woken. So a
-// timeout, a cancel or the end of hold_time whose deadline was overwritten is at most two periods late.
+// A session's tick counts its waits, and is odd during a wait. If an odd tick is unchanged after a period, the wait has
+// lasted the whole period. CheckInLine checks the client of a session that waits for a backend. A session that reads
+// its backend wakes, and checks all reasons to stop. So even if its deadline was overwritten, it notices a timeout,
+// cancel or end of hold_time after at most two periods.
 func (srv *Server) sweepSessions() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 )
 
 // This file handles the FATAL error with which a server ends a connection. Sluice logs the error, and adds it to the
-// DETAIL of the client's error about the lost backend.
+// DETAIL of the error with which the client learns of the lost backend.
 
 // serverFatalError is the FATAL or PANIC error with which a server ended a connection.
 type serverFatalError struct{ code, message string }
@@ -33,7 +33,7 @@ func (f *serverFatalError) Error() string {
 	return fmt.Sprintf("server said %s: %s", f.code, f.message)
 }
 
-// withServerReason returns told, the client's error for a lost backend, with the server's last error in the DETAIL.
+// withServerReason returns told, the client's error for a lost backend, with the server's FATAL error in the DETAIL.
 func (e *lostError) withServerReason(told *wire.Error) *wire.Error {
 	said, ok := errors.AsType[*serverFatalError](e.err)
 	if !ok || told == nil || !strings.HasPrefix(told.Code, "08") {
@@ -49,7 +49,7 @@ func (f *serverFatalError) sentence() string {
 	return fmt.Sprintf("The server said: %s (SQLSTATE %s).", strings.TrimRight(f.message, "."), f.code)
 }
 
-// readServerFatal looks for the server's FATAL error in the bytes that the lost connection has sent, and stores it in
+// readServerFatal looks for the server's FATAL error in the bytes that arrived on the lost connection, and stores it in
 // gone. It does not wait for more bytes.
 func (p *pairing) readServerFatal(gone *lostError) {
 	if _, heard := errors.AsType[*serverFatalError](gone.err); heard || gone.silent || p.b == nil || p.t.partial.rest > 0 {
@@ -92,7 +92,7 @@ func (s *session) recordServerFatal(err error) {
 	}
 }
 
-// pinLostError returns sqlerror.PinLost, which ends the session, with the server's last error in its DETAIL.
+// pinLostError returns sqlerror.PinLost, which ends the session, with the server's FATAL error in its DETAIL.
 func (s *session) pinLostError() *wire.Error {
 	if s.lastServerFatal == nil {
 		return sqlerror.PinLost
@@ -100,8 +100,8 @@ func (s *session) pinLostError() *wire.Error {
 	return (&lostError{err: s.lastServerFatal}).withServerReason(sqlerror.PinLost)
 }
 
-// handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not received
-// the server's last error, the returned error has it.
+// handleDedicatedLoss ends a session whose dedicated backend was lost during a turn. If the client has not yet got the
+// server's FATAL error, the returned error has it.
 func (s *session) handleDedicatedLoss(gone *lostError) error {
 	passed := s.b.closingError != nil
 	s.readServerFatal(gone)
@@ -116,5 +116,5 @@ func (s *session) handleDedicatedLoss(gone *lostError) error {
 	return &wire.Error{Fatal: true, Code: said.code, Message: said.message}
 }
 
-// maxFatalReads limits how often Sluice reads from a lost backend.
+// maxFatalReads limits how often Sluice reads from a lost backend to find the server's FATAL error.
 const maxFatalReads = 4

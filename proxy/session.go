@@ -26,23 +26,23 @@ import (
 	"github.com/sluice-proxy/sluice/retry"
 )
 
-// A session is one client's connection. This file is its loop: it awaits the client and runs a turn (exchange.go),
+// A session is one client's connection. This file has its loop, which awaits the client and runs a turn (exchange.go)
 // until the session ends (sessionend.go).
 //
 // An error of a turn means the same wherever it is returned. For a *wire.Error that is not Fatal, sendRefusal sends the
 // error to the client, and the session goes on. For a Fatal error, end sends the error and the session ends. For a
-// *lostError, handleBackendLoss replays the transaction or sends the client an error. errCut sends the client that
-// Sluice is shutting down. Any other error ends the session silently.
+// *lostError, handleBackendLoss replays the transaction or sends the client an error. For errCut the client gets the
+// error of a shutdown. Any other error ends the session silently.
 
-// These errors end a session without an error for the client.
+// These errors end a session, without an error for the client except for errCut. After errLingers the session goes on.
 var (
 	errTerminated = feature.ErrTerminated
 	errClientGone = errors.New("client gone")
-	errHalfRow    = errors.New("a row was cut in the middle") // no frame can follow
+	errHalfRow    = errors.New("a row was cut in the middle") // no frame can follow half a row
 	errClientLeft = errors.New("the client has left, and what it had asked for has not ended")
 	errServerGone = errors.New("server closed the session's own connection")
 	errCut        = interrupt.ErrCut
-	errLingers    = errors.New("client lingers") // the session goes on, parked: see run
+	errLingers    = errors.New("client lingers") // the session is parked and goes on later (run)
 )
 
 // session is one client connection. One goroutine owns it, or none while its client is silent for long (parking.go).
@@ -52,7 +52,7 @@ type session struct {
 	srv  *Server
 	id   uint64
 	user string
-	// database is the cluster's database that the client's database name maps to. It is for the log.
+	// database is the cluster's database that the client's database name maps to, for log lines.
 	database string
 	key      cancelKey
 
@@ -61,7 +61,7 @@ type session struct {
 	settings     settings.Client
 	statements   statement.ClientSet
 	lastTemplate *statement.Template // the template of the last Parse
-	// txParsing has the hashes of the settings for parsing while a transaction has changed them. Else it is zero.
+	// txParsing has hashes of the settings for SQL parsing if a transaction has changed them. Otherwise it is zero.
 	txParsing serversettings.TxParsing
 	memory    memoryAccounts // accounts.go
 	stored    cursor.Stored
@@ -75,41 +75,40 @@ type session struct {
 	inSchema string
 
 	turns uint64
-	began time.Duration // after processStart
+	began time.Duration // the session's start, as a time after processStart
 
 	optedOut bool // the client, or its user's configuration, turns replay off
 	// broken means that the session has panicked, so that the state of its backend is unknown.
 	broken bool
 	// guest means that the session still runs on a goroutine from the pool for new connections.
 	guest bool
-	// mayLinger means that the session may be parked (left without a goroutine), since it waits for its client without a
-	// limit. The sweeper reads this flag.
+	// mayLinger means that the session waits for its client without a backend. So it may be parked (left without a
+	// goroutine). The sweeper reads this flag.
 	mayLinger atomic.Bool
 	// idleEnds is when the idle limit ends the session, in ns after began. 0 means no limit, or a client that is not idle.
 	// The sweeper reads idleEnds.
 	idleEnds atomic.Int64
 	arrival  *clientConn         // the connection's place in the limit of connections, released at the end
-	spot     rawconn.ParkingSpot // where the session is or was parked; see wake
+	spot     rawconn.ParkingSpot // where wake finds the session while it is parked
 }
 
-// link is the part of a session that reads from its client and writes to it. Its methods use neither the Server nor
-// any feature.
+// link is the part of a session that reads from its client and writes to it. It uses neither the Server nor features.
 type link struct {
-	*activeState // activestate.go; nil while the client lingers
+	*activeState // nil while the session is parked; activestate.go
 	pairing
 	client wire.Reader
 	waits  interrupt.Waits
-	// withheld is output of the turn that the client does not get yet, because a replay may replace it.
+	// withheld is output of the turn that Sluice does not send the client yet, because a replay may replace it.
 	withheld         retry.HeldOutput
-	bufferOutputFunc func([]byte) error // bufferOutput as a value, allocated once
+	bufferOutputFunc func([]byte) error // bufferOutput as a value, which is allocated only once
 	// deliveries counts how often Sluice has sent the client all its output so far.
 	deliveries uint64
 }
 
 // pairing is the session's backend, turn and state, which together say where its transaction is. Only the session uses
-// b while the backend is assigned. waits has the backend's connection too, for cancels, sweeps and Server.Close.
+// the backend b while it has b. waits has the backend's connection too, for cancels, sweeps and Server.Close.
 type pairing struct {
-	b *backend // nil unless busy, inTransaction or replaying
+	b *backend // the session's backend, set only in the states busy, inTransaction and replaying
 	// witness is a replay's second backend, for the parts that ROLLBACK TO has discarded (discarded.go).
 	witness *backend
 	t       *turn // nil between turns
@@ -117,8 +116,8 @@ type pairing struct {
 	// dedicated means that the client has its own backend from startup to end, and that Sluice relays frames unread
 	// (backend kind postgres, session pairing).
 	dedicated bool
-	// clientBroken means that the client's connection is broken, or that the client may have a part of a frame after a
-	// failed write.
+	// clientBroken means that the client's connection is broken. It may also mean that the client got only a part of a
+	// frame, because a write failed.
 	clientBroken bool
 	// pin says whether the session left state on its backend that no other backend has.
 	pin pin.State
@@ -135,7 +134,7 @@ var processStart = time.Now()
 // age returns how long the session has existed.
 func (s *session) age() time.Duration { return time.Since(processStart) - s.began }
 
-// blockState has the client's choices for its transactions: commits in parts of those with DDL, and options.
+// blockState has the session's state for transactions with DDL that Sluice commits in parts, and the client's options.
 type blockState struct {
 	parts   *ddltx.Tx      // parts.go; nil where transactions are not committed in parts
 	options options.Client // options.go
@@ -144,7 +143,7 @@ type blockState struct {
 // newSession returns a session without a backend, ready for turns. Without replay the session withholds no output.
 // Sessions are not pooled, since a late cancel or timer of an ended session must not reach another client.
 func newSession(srv *Server, id uint64, h *startup.Client) *session {
-	s := new(session) // the compiler would build a literal on the stack and copy it
+	s := new(session) // a literal would be built on the stack and copied
 	s.srv, s.id, s.user, s.database, s.began = srv, id, h.User, h.Database, time.Since(processStart)
 	s.client = wire.NewReader(h.Conn, h.Raw)
 	s.settings = srv.pool.settings.NewClient()
@@ -160,8 +159,8 @@ func newSession(srv *Server, id uint64, h *startup.Client) *session {
 	return s
 }
 
-// applyEvent applies an event to the session's state. A pair that the table transitions forbids is a bug, and
-// feature.ErrInternal then ends the session.
+// applyEvent applies an event to the session's state. If the table transitions does not allow the event in this state,
+// that is a bug, and feature.ErrInternal ends the session.
 func (s *session) applyEvent(e sessionEvent) error {
 	to, ok := nextState(s.state, e)
 	if !ok {
@@ -188,8 +187,8 @@ func (p *pairing) txStatus() byte {
 	return 'I'
 }
 
-// serve runs turns until the session ends, and returns the cause, which is never nil. After a turn that lost a pinned
-// backend, the session ends, and the client gets the error that its state is lost.
+// serve runs turns until the session ends, and returns the cause, which is never nil. If a turn lost a pinned backend,
+// the session ends, and the client gets the error that its state is lost.
 func (s *session) serve() error {
 	for {
 		if err := s.awaitClient(); err != nil {
@@ -228,10 +227,10 @@ func (s *session) serve() error {
 // awaitClient returns when the client has sent something. An error ends the session: a drain, a timeout, or a pinned
 // backend that broke.
 //
-// A read deadline serves five purposes: the idle limit, the limit for a guest, a drain, a cut, and the sweeper's
-// request to park. After the read ends, the clock and the flags show which purpose applies. If none does, the read
-// goes on, or the session is parked (left without a goroutine). Other goroutines set a flag before the deadline, and
-// awaitClient checks the flags after it sets a deadline. So it never misses a flag.
+// A read deadline has one of five purposes: the idle limit, a guest's limit, a drain, a cut, and the sweeper's request
+// to park. After the read ends, the clock and the flags show which purpose applies. If none does, the read goes on, or
+// the session is parked (left without a goroutine). Other goroutines set a flag before the deadline, and awaitClient
+// checks the flags after it sets a deadline. So it never misses a flag.
 func (s *session) awaitClient() error {
 	if err := s.reasonToEnd(); err != nil || s.client.Buffered() > 0 {
 		return err
@@ -269,8 +268,8 @@ func (s *session) awaitClient() error {
 	}
 }
 
-// silenceDeadline returns when a silent client's session ends (idle limit), or gives its pooled goroutine up in its
-// first turns (expired is errLingers). A zero end means no limit.
+// silenceDeadline returns end, until when the client may stay silent, and expired, the error after that time. With
+// errLingers the session goes on, but gives up its pooled goroutine. A zero end means no limit.
 func (s *session) silenceDeadline() (end time.Time, expired error) {
 	limit, expired := s.idleLimit()
 	if limit > 0 {
@@ -287,8 +286,8 @@ func (s *session) silenceDeadline() (end time.Time, expired error) {
 	return end, expired
 }
 
-// reasonToEnd returns why the session must end between two turns: errCut, or in a drain, if no transaction is open,
-// sqlerror.Draining. nil means that the session continues.
+// reasonToEnd returns why the session must end between two turns, or nil. The reason is errCut after a cut, or
+// sqlerror.Draining in a drain if no transaction is open.
 func (s *session) reasonToEnd() error {
 	switch {
 	case s.waits.IsCut():
@@ -300,8 +299,8 @@ func (s *session) reasonToEnd() error {
 }
 
 // idleLimit returns how long the client may be silent now (0: for ever) and the error when that limit is over. In a
-// transaction the shorter of the configured and the client's own limit applies. The server enforces the client's own
-// limit, unless Sluice enforces that setting.
+// transaction the shorter of the configured and the client's own limit applies. The client's own limit counts here only
+// if Sluice enforces that setting instead of the server.
 func (s *session) idleLimit() (time.Duration, error) {
 	switch s.state {
 	case begun, inTransaction, failed:
@@ -318,14 +317,14 @@ func (s *session) idleLimit() (time.Duration, error) {
 }
 
 // run runs a session after its startup. end releases the backend before removeSession removes the session, since
-// Shutdown returns after the last removal. lingers reports that the session was parked (left without a goroutine), so
-// that resumeSession will call run again on another goroutine.
+// Shutdown returns after the last removal. lingers means that the caller must park the session (leave it without a
+// goroutine). resumeSession later calls run again on another goroutine.
 func (s *session) run() (lingers bool) {
 	s.activate()
 	defer s.deactivate()
 	cause := s.serveRecovering()
 	if cause == errLingers {
-		s.client.Conn.SetReadDeadline(time.Time{}) // park checks for a reason after this
+		s.client.Conn.SetReadDeadline(time.Time{}) // parking checks for a reason to wake after this
 		return true
 	}
 	usual := s.isOrderlyEnd(cause)
@@ -336,8 +335,8 @@ func (s *session) run() (lingers bool) {
 	return false
 }
 
-// serveRecovering calls serve and turns a panic into the end of this session alone. After a panic the state of the
-// backend is unknown. The field broken makes end discard the backend.
+// serveRecovering calls serve. A panic ends only this session. After a panic Sluice does not know the state of the
+// backend, and the field broken makes end discard it.
 func (s *session) serveRecovering() (cause error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -349,8 +348,8 @@ func (s *session) serveRecovering() (cause error) {
 	return s.serve()
 }
 
-// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. Sluice reads a connection that is
-// no rawconn.Conn by ordinary calls.
+// unwrapRawConn returns the socket under conn, which may be TLS or a test's wrapper. If there is no rawconn.Conn,
+// Sluice reads and writes conn by ordinary calls.
 func unwrapRawConn(conn net.Conn) rawconn.Conn {
 	for {
 		switch c := conn.(type) {

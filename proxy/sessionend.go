@@ -15,13 +15,14 @@ import (
 
 // This file ends a session: the client's last error, the release of the backend, and the log lines of sessions.
 
-// end releases what the session holds, and sends the client the cause if it is an error for clients. cause is the error
-// of serve or of a failed startup. The session's state decides what happens to its backend:
+// end releases all that the session holds. If cause, the error of serve or of a failed startup, is an error for
+// clients, end sends it. The session's state decides what happens to its backend:
 //
-//   - A backend that must not serve another client (keepsBackend) is discarded, rolled back if there are locks.
+//   - Sluice discards a backend that must not serve another client (keepsBackend). If the session has advisory
+//     locks, Sluice first rolls back.
 //   - For a backend in the middle of a turn, Sluice sends a cancel request and discards the backend. A closed
-//     socket alone would let a running statement keep its locks. After a Terminate from the client
-//     no cancel is sent, since the client wanted what the turn may commit.
+//     socket alone would let a running statement hold its locks. If the client left by Terminate and the turn may
+//     commit (errClientLeft), Sluice sends no cancel, since the client wanted the commit.
 //   - Any other backend is rolled back and serves the next client.
 func (s *session) end(cause error) {
 	defer s.memory.account.Close()
@@ -43,7 +44,7 @@ func (s *session) end(cause error) {
 	s.client.DropBuffer()
 	s.withheld.Drop()
 	s.endTransaction(false)
-	s.invalidateSchemaCache() // unknown, so assume that it was
+	s.invalidateSchemaCache() // Sluice does not know whether the transaction committed a change of the schema
 	if s.b == nil {
 		return
 	}
@@ -67,8 +68,8 @@ func (s *session) end(cause error) {
 	}
 }
 
-// drainClient reads, for a short time, what the client sends after its last error. The kernel resets a socket that is
-// closed with unread bytes, and the client may lose the error. A client that broke the protocol may be sending.
+// drainClient reads, for a short time, what the client sends after its last error. The kernel resets a socket that
+// Sluice closes with unread bytes, and the client may lose that error. A client that broke the protocol may be sending.
 func (l *link) drainClient(told *wire.Error) {
 	c := &l.client
 	if told.Code != errSynchronizationLost.Code && c.Buffered() == 0 && c.Raw.Peek() != rawconn.Readable || l.waits.IsCut() {
@@ -88,14 +89,14 @@ func (l *link) drainClient(told *wire.Error) {
 // maxDrainBytes is how many bytes Sluice reads at most from a client after its last error.
 const maxDrainBytes = 64 << 20
 
-// keepsBackend reports whether the backend must not serve another client. The result is true if the backend is
-// dedicated, the session left state there, or pairing is by session.
+// keepsBackend reports whether no other client may get the session's backend. That is so if the backend is dedicated,
+// if the session left state there, or if pairing is by session.
 func (s *session) keepsBackend() bool {
 	return s.dedicated || s.pin.IsPinned() || s.srv.cfg.Pairing == Session
 }
 
-// rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays. It returns the
-// backend, or discards it (keepsBackend, or not idle after the ROLLBACK). The session must be between two turns.
+// rollBackAndRelease ends the transaction that a vanished client left open, so that no lock stays. It then returns the
+// backend, or discards it (keepsBackend, or after a failed ROLLBACK). The session must be between two turns.
 func (s *session) rollBackAndRelease() {
 	refusal, err := s.b.exchange(wire.AppendStrings(nil, wire.Query, "ROLLBACK"))
 	if err != nil || refusal != nil || s.b.status != 'I' {
@@ -119,14 +120,14 @@ func hasClosed(err error) bool {
 	return !lost && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
-// isOrderlyEnd reports whether the client ended the session in an orderly way: by Terminate, or by closing its
-// connection between two transactions.
+// isOrderlyEnd reports whether the client ended the session in an orderly way. It did so if it sent Terminate, or
+// closed its connection between two transactions.
 func (l *link) isOrderlyEnd(cause error) bool {
 	return cause == errTerminated || hasClosed(cause) && l.state == idle && l.client.Buffered() == 0
 }
 
-// logStart logs the start of a session, and logEnd its end, as the option log.sessions says. They build values only
-// for lines that are written, since building them costs more than all reads and writes of a startup.
+// logStart logs the start of a session, and logEnd its end, as the option log.sessions says. They build log values only
+// for lines that are written. Building them costs more than all reads and writes of a startup.
 func (s *session) logStart() {
 	if s.srv.cfg.LogSessions == LogAll && s.srv.log.Enabled(s.srv.ctx, slog.LevelInfo) {
 		s.srv.log.Info("session started", s.clientLogAttrs()...)

@@ -13,30 +13,30 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// The server gets SELECT set_config(...) as a SET (rewrite.Statement.SetConfigColumns). The client gets a row and its
-// description instead of the tag. If Sluice enforces the setting, Sluice itself answers, as for a SET.
+// For SELECT set_config(...) Sluice sends the server a SET (rewrite.Statement.SetConfigColumns). The client gets a row
+// and its description instead of the SET's tag. If Sluice enforces the setting, Sluice itself answers, as for a SET.
 //
-// Sluice writes the value in the row itself, from the client's value and the way in which servers show such values
-// (settings.SetConfigResult), because a SET returns no value. If Sluice does not know how to show a value, it refuses
-// the statement before it sends anything. A value that a server would refuse gets PostgreSQL's error.
+// Sluice writes the value in the row itself, because a SET returns no value. It knows how servers show such values
+// (settings.SetConfigResult). If it does not know how to show a value, it refuses the statement before it sends
+// anything. For a value that a server would refuse, the client gets PostgreSQL's error.
 //
-// Otherwise the statement is handled as a SET: the log has the SET, its tag stages the change, and the client gets an
-// error of the server. In a simple Query it is a script.Step, even as the only statement. In the extended
-// protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
+// In all other ways Sluice handles the statement as a SET. The log has the SET, whose tag stages the change, and the
+// client gets an error of the server. In a simple Query the statement is a script.Step, even as the only statement. In
+// the extended protocol the replies of Execute and Describe hold the answer (pendingReply.reply).
 
 // setConfigReply is the answer to a set_config that the client gets instead of the server's. The log refers to it,
-// since a replay of a finished turn repeats the first answer.
+// since a replay of a finished turn gives the first answer again.
 type setConfigReply struct {
-	// frames has the row and the tag (or PortalSuspended), in a Query after the description. For a Describe it has only
-	// the description. nil means that the frames do not exist yet.
+	// frames has the row and the tag (or PortalSuspended), and in a Query the description before them. For a Describe it
+	// has only the description. nil means that Sluice has not made the frames yet.
 	frames []byte
-	// one means that the Execute has a limit of one row. As in PostgreSQL, that suspends the portal.
+	// one means that the Execute has a row limit of one. As in PostgreSQL, such a limit suspends the portal after the row.
 	one bool
 	defaultHandler
 }
 
-// setConfigStatement returns the statement of a text that Sluice sends as a SET and answers with a row, or nil. For
-// a set_config with several columns it returns nil (setconfigrow.go).
+// setConfigStatement returns the statement of a plan that Sluice sends as a SET and answers with a row, or nil. For a
+// set_config with several columns it returns nil (setconfigrow.go).
 func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	if plan == nil {
 		return nil
@@ -47,8 +47,8 @@ func setConfigStatement(plan *rewrite.Plan) *rewrite.Statement {
 	return nil
 }
 
-// checkSetConfig returns an error if Sluice cannot show the value of a set_config in the answer. For settings that
-// Sluice answers, the result is nil.
+// checkSetConfig returns an error if Sluice does not know how to show the value of a set_config in the answer. For
+// settings that Sluice itself changes, the result is nil.
 func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 	if st == nil || len(st.SetConfigColumns) != 1 || s.answersSettingChange(st) {
 		return nil
@@ -57,8 +57,8 @@ func (s *session) checkSetConfig(st *rewrite.Statement) *wire.Error {
 	return err
 }
 
-// prepareLocalAnswer prepares the Execute of a portal whose answer is partly Sluice's: a warning before the answer, or
-// a row instead of the tag. After an error, which goes to the client, the server must not get the statement.
+// prepareLocalAnswer prepares the Execute of a portal to whose answer Sluice adds a warning, or whose tag it replaces
+// by a row. After an error, which goes to the client, the server must not get the statement.
 func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	st := p.plan.SingleStatement()
 	if st == nil || s.txStatus() == 'E' {
@@ -81,7 +81,7 @@ func (s *session) prepareLocalAnswer(name []byte, p *portal) error {
 	return nil
 }
 
-// withRowLimit records rows, the row limit of the Execute of a set_config, in d. It returns d, which may be nil.
+// withRowLimit records in d the row limit of a set_config's Execute (rows), and returns d. Here d may be nil.
 func (d *setConfigReply) withRowLimit(rows uint32) *setConfigReply {
 	if d != nil {
 		d.one = rows == 1
@@ -107,8 +107,8 @@ func (o *pendingReply) asSetConfigReply() *setConfigReply {
 	return d
 }
 
-// handleFrame replaces the last frame of the server's answer to a set_config sent as a SET. It also hides the warning
-// of a SET LOCAL outside a block.
+// handleFrame replaces the last frame of the server's answer to a SET that was sent for a set_config. It also hides the
+// warning of a SET LOCAL outside a block.
 func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case f.Means == answer.Describes, f.Means == answer.Completes:
@@ -120,7 +120,7 @@ func (d *setConfigReply) handleFrame(s *session, o *pendingReply, f answer.Frame
 }
 
 // sendAnswer sends the client d.frames instead of f, the last frame of the server's answer to a SET. The server
-// describes the SET by NoData, but Sluice caches the description of the client's row. Any tag but SET is an error.
+// describes a SET by NoData, but Sluice caches the description of the client's row. Any tag but SET is an error.
 func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame) error {
 	switch {
 	case f.Means == answer.Describes:
@@ -128,7 +128,7 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 	case f.TagVerb() != "SET":
 		return s.unexpectedFrameError(f.Type)
 	default:
-		st := setConfigStatement(o.plan) // nil in a settled turn of a replay
+		st := setConfigStatement(o.plan) // nil in a finished turn of a replay
 		s.recordCompletion(o, f.Type, f.Bytes)
 		if st != nil {
 			d.frames = s.setConfigRow(st)
@@ -147,14 +147,14 @@ func (d *setConfigReply) sendAnswer(s *session, o *pendingReply, f answer.Frame)
 	return s.sendSynthetic(d.frames)
 }
 
-// setConfigRow returns the row of a set_config's answer. checkSetConfig has checked the value.
+// setConfigRow returns the row of a set_config's answer. checkSetConfig has checked that Sluice can show the value.
 func (s *session) setConfigRow(st *rewrite.Statement) []byte {
 	value, _ := settings.SetConfigResult(st.SetConfigColumns[0].Name, st.SetConfigColumns[0].Value)
 	return result.TextRow(value)
 }
 
-// answerSetConfigStep answers a set_config in a multi-statement query at the server's tag, with the description
-// before the row. The log counts it as an answer of Sluice's own. Replays of a finished turn repeat it.
+// answerSetConfigStep answers a set_config in a multi-statement query when the tag of its SET has arrived. It sends the
+// description before the row. The log counts this answer as Sluice's own. Replays of a finished turn repeat it.
 func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, p *script.Step) error {
 	s.recordCompletion(o, wire.CommandComplete, frameSet)
 	s.t.server.statement++
@@ -166,7 +166,7 @@ func (s *session) answerSetConfigStep(o *pendingReply, st *rewrite.Statement, p 
 	return s.sendLocalAnswer(o, row, tag)
 }
 
-// describeFailedConfig sends the description of a set_config's row before the error of the set_config.
+// describeFailedConfig sends the description of a set_config's row before the set_config's error, as PostgreSQL does.
 func (s *session) describeFailedConfig(st *rewrite.Statement) error {
 	if st.SetConfigColumns == nil {
 		return nil

@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file runs a SELECT of set_config(...) that one SET cannot replace: several settings of the server in one row, or
-// parameters as values.
+// This file runs a SELECT of set_config(...) that Sluice cannot send as one SET. Such a SELECT has several settings of
+// the server in one row, or parameters as values.
 //
-// The value of a parameter is known at the Bind, and its type is text. At the Bind the statement becomes one with
-// constants and its own plan. Sluice answers its Parse and Describe.
+// The value of a parameter is known at the Bind, and its type is text. At the Bind, Sluice makes a statement with
+// constants and a plan of its own. Sluice answers the Parse and the Describe of the client's statement itself.
 //
-// Several settings become several SETs, before any other frame of the request has been sent. In a block each SET is a
-// silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend
-// gets them. A rollback undoes them. Sluice first checks all values by the table of displayed values
-// (settings.SetConfigResult), and refuses values not in it, as for a single set_config.
+// Several settings become several SETs, before Sluice has sent any other frame of the request. In a block each SET is a
+// silent nested turn (nested.go). Outside a block Sluice records the values for the session, and the next backend gets
+// them. A rollback undoes them. First Sluice checks all values by the table of displayed values
+// (settings.SetConfigResult). It refuses values that the table lacks, as for a single set_config.
 
 // runsMultiSetConfig reports whether Sluice itself carries out SELECT set_config(...), set_config(...). If frames of
-// the turn have been sent, the result is false, and the server refuses the statement. Roles, and settings that no
-// server accepts, get better errors as single statements. options.go handles the client's choices (sluice.*) earlier.
+// the turn were already sent, the server gets the statement and refuses it. Roles, and settings that no server accepts,
+// get better errors without Sluice. options.go handles Sluice's own settings (sluice.*).
 func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	if len(st.SetConfigColumns) < 2 || s.srv.cfg.Kind != DSQL || s.dedicated || s.t.touched {
 		return false
@@ -39,9 +39,9 @@ func (s *session) runsMultiSetConfig(st *rewrite.Statement) bool {
 	return st.SetConfigParams() == 0
 }
 
-// runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each value is as
-// displayed after its own change, because PostgreSQL evaluates columns from left to right. The caller sends a
-// returned error to the client.
+// runMultiSetConfig carries out SELECT set_config(...), set_config(...) and returns its row. Each column shows the
+// value after its own change, because PostgreSQL evaluates columns from left to right. The caller sends a returned
+// error to the client.
 func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err error) {
 	values := make([]string, len(st.Changes))
 	for i := range st.Changes {
@@ -72,8 +72,8 @@ func (s *session) runMultiSetConfig(st *rewrite.Statement) (frames [][]byte, err
 	return [][]byte{result.TextRow(values...)}, nil
 }
 
-// setServerSetting carries out one set_config of a server's setting, which the server will display as shown. Outside
-// a block, a value for the transaction is not sent: that transaction ends at the Sync, and no statement may follow.
+// setServerSetting carries out one set_config of a server's setting, which the server will display as the text shown.
+// Outside a block it sends no value for the transaction, which ends at the Sync before any other statement.
 func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error {
 	switch {
 	case s.inBlock():
@@ -90,13 +90,13 @@ func (s *session) setServerSetting(c *rewrite.SettingChange, shown string) error
 	return nil
 }
 
-// errMultiSetTooLate refuses a SELECT of several set_config after other frames of a pipeline were sent. Sluice's
-// requests for the settings would end the pipeline's transaction.
+// errMultiSetTooLate is the error of a SELECT of several set_config, if Sluice has already sent other frames of a
+// pipeline. Sluice's requests for the settings would end the pipeline's transaction.
 var errMultiSetTooLate = &wire.Error{Code: retry.StateUnsupported, Message: "several settings cannot be set in one row behind other statements of a pipeline",
 	Hint: "Send the statement in front of them, or one SELECT set_config(...) for each setting."}
 
-// errAfterLocalMultiSet refuses a statement of a pipeline after Sluice has answered a set_config for the
-// transaction. The server does not have the value.
+// errAfterLocalMultiSet is the error of a statement after a set_config for the transaction, in a pipeline. Sluice has
+// answered that set_config, and the server does not have its value.
 var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "outside of a transaction several settings are set for the transaction by the last statement of a pipeline only",
 	Hint: "Begin with BEGIN, or send a Sync behind the statement."}
 
@@ -104,8 +104,8 @@ var errAfterLocalMultiSet = &wire.Error{Code: retry.StateUnsupported, Message: "
 func bindsConfigLocally(s *session, _ *rewrite.Statement) bool { return !s.t.request.ended }
 
 // bindConfigValues replaces the parameters of a set_config by constants, at its Bind, and reads the whole Bind. It
-// first awaits the answers to earlier frames. After an error, returned or already sent (t.skip), the Bind must not
-// continue. The new statement belongs to the portal alone, so that the next Bind can have other values.
+// first awaits the answers to earlier frames. After an error, returned or already sent (t.server.skip), the Bind must
+// not continue. The new statement belongs to the portal alone, so that the next Bind can have other values.
 func (s *session) bindConfigValues(b *pendingBind) error {
 	st := b.cs.Template.Plan.SingleStatement()
 	if st == nil || st.SetConfigParams() == 0 || s.txStatus() == 'E' {

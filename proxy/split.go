@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/finding"
 )
 
-// FOR UPDATE on a join, which an older cluster refuses, is sent as two queries. The locking query locks one table's
-// rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query they are one
-// text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
+// An older cluster refuses FOR UPDATE on a join, so Sluice sends it as two queries. The locking query locks one table's
+// rows, and its answers are hidden. The second is the client's query without FOR UPDATE. In a simple Query both are in
+// one text. In the extended protocol the locking query runs before the client's Bind, with the same parameter values.
 
-// sentPlan returns the plan of the text that o answers, and the form of two queries (split.go) if Sluice sent that.
-// If o answers no text, the results are nil.
+// sentPlan returns the plan of the text that o answers. If Sluice sent the text as two queries (split.go), it also
+// returns these. If o answers no text, the results are nil.
 func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	if o.tmpl != nil && o.split == nil {
 		return o.tmpl.Plan, o.tmpl.Split
@@ -25,8 +25,8 @@ func (o *pendingReply) sentPlan() (*rewrite.Plan, *rewrite.SplitQuery) {
 	return o.plan, o.split
 }
 
-// checkFormRefusal checks whether the server's error refuses the form of FOR UPDATE that Sluice sent. hint is the
-// hint for the client's error. again reports that Sluice can send another form.
+// checkFormRefusal checks whether the server's error refuses FOR UPDATE in the form that Sluice sent (one query or
+// two). hint is the hint for the client's error. again reports that Sluice can send the other form.
 func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, payload []byte) (hint string, again bool) {
 	plan, split := o.sentPlan()
 	if plan == nil {
@@ -45,8 +45,8 @@ func (s *session) checkFormRefusal(o *pendingReply, made *answer.ErrorHandling, 
 	return hint, again
 }
 
-// markSplitQuery prepares the pending reply o for a simple Query that Sluice sends as two: one that locks rows, then
-// the client's. It returns the frame with both. The answer's first tag is the locking query's, and hidden.
+// markSplitQuery prepares the pending reply o for a simple Query that Sluice sends as two: a locking query and the
+// client's. It returns the frame with both. The first tag answers the locking query, and is hidden.
 func (t *turn) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte {
 	o.split, t.output.hidesAnswers, t.output.inspectsFrames = split, true, true
 	o.reply = chainHandlers(&lockReply{}, o.reply)
@@ -54,12 +54,12 @@ func (t *turn) markSplitQuery(o *pendingReply, split *rewrite.SplitQuery) []byte
 }
 
 // sendLockStatement sends the locking query of a FOR UPDATE statement before the client's Bind. params is the Bind
-// after its names, d the statement's description. The locking query's answers are hidden. Its error goes to the
-// client and makes the server skip the Bind.
+// after its names, and d the statement's description. Sluice hides the locking query's answers, but not its error. That
+// error makes the server skip the Bind.
 func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Description, params []byte) {
 	values, ok := silent.PickParams(params, tmpl.Split.Params)
 	if !ok {
-		return // the server will report the error
+		return // the server will report the malformed Bind
 	}
 	t := s.t
 	part := &lockReply{}
@@ -68,7 +68,7 @@ func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Descr
 	// prepareOnBackend sends no Parse if the backend already has the locking query.
 	name := s.prepareOnBackend(s.lockTemplate(tmpl, d), false).Name
 	if t.owed.seq != seq {
-		mark(&t.owed.items[len(t.owed.items)-1]) // its Parse
+		mark(&t.owed.items[len(t.owed.items)-1]) // the reply to the locking query's Parse
 	}
 	mark(t.owed.push(wire.Bind))
 	s.t.addToBatch(append(wire.AppendBindHead(nil, []byte(lockPortal), name, len(values)), values...))
@@ -79,12 +79,12 @@ func (s *session) sendLockStatement(tmpl *statement.Template, d *statement.Descr
 	t.output.hidesAnswers, t.output.inspectsFrames = true, true
 }
 
-// lockPortal is the portal of the locking query (of a FOR UPDATE), because the client may use the unnamed portal.
-// Sluice closes it at once, so that its name can be bound again.
+// lockPortal names the portal of the locking query (of a FOR UPDATE), because the client may use the unnamed portal.
+// Sluice closes the portal at once, so that its name can be bound again.
 const lockPortal = "sluice_lock"
 
 // lockTemplate returns the template of the locking query. Its parameters get the types that the server returned for the
-// client's query, or without a description the types that the client declared.
+// client's query. Without a description they get the types that the client declared.
 func (s *session) lockTemplate(tmpl *statement.Template, d *statement.Description) *statement.Template {
 	oids := []byte(tmpl.OIDs)
 	if d != nil {
@@ -106,7 +106,7 @@ func (s *session) lockTemplate(tmpl *statement.Template, d *statement.Descriptio
 // lockReply hides the answer to the locking query. In a simple Query the answer to the client's query follows.
 type lockReply struct {
 	defaultHandler
-	over, described bool // described: the query's rows follow
+	over, described bool // over: the locking query has ended; described: the client's rows follow
 }
 
 // isLockReply reports whether o is the pending reply of a locking query.
@@ -115,8 +115,8 @@ func (o *pendingReply) isLockReply() bool {
 	return is
 }
 
-// handleFrame hides the locking query's frames up to its tag. A tag other than SELECT, or a second tag before the
-// client's rows, means that the backend's stream cannot be trusted.
+// handleFrame hides the locking query's frames up to its command tag. After a tag other than SELECT, or a second tag
+// before the client's rows, Sluice no longer trusts the backend's stream.
 func (l *lockReply) handleFrame(s *session, o *pendingReply, f answer.Frame) (frameVerdict, error) {
 	switch {
 	case l.over && (l.described || f.Type != wire.CommandComplete):

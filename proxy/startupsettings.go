@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-proxy/sluice/reservoir"
 )
 
-// This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets
-// any answer. So Sluice refuses an invalid setting at the startup, as the server does. Values that every server
-// accepts, or that a server has accepted recently, are not tried.
+// This file tries the settings of a client's startup packet on a server (tryStartupSettings) before the client gets any
+// answer. So Sluice refuses an invalid setting at the startup, as the server does. It does not try values that every
+// server accepts, or that a server has accepted recently.
 
-// acceptedAge is the time for which a server's acceptance of a startup setting's value is valid.
+// acceptedAge is how long Sluice relies on a server's acceptance of a startup setting's value.
 const acceptedAge = 10 * time.Minute
 
-// tryStartupSettings tries the settings in doubts, which maps names to SQL values, on a server. It adds to shown the
+// tryStartupSettings tries on a server the settings in doubts, which maps names to SQL values. It adds to shown the
 // parameters that the server reports with these settings. It tries each setting of opening.NamesCheckedByServer
 // separately, and adds nothing to shown for it. The caller sends an error to the client.
 func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
@@ -40,9 +40,9 @@ func (srv *Server) tryStartupSettings(doubts, shown map[string]string) error {
 	return srv.trySettings(doubts, "", shown)
 }
 
-// trySettings tries settings on a server, and runs local, SQL that leaves no state. It adds to shown the parameters
-// that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without settings, since
-// the client must get the parameters. If no backend is available, it is enough that a server accepted them earlier.
+// trySettings tries settings on a server, and runs the SQL local, which leaves no state. It adds to shown the
+// parameters that the server reports. If Sluice has had no PostgreSQL backend yet, it waits for one even without
+// settings: the client must get the parameters. If no backend is available, an older acceptance by a server is enough.
 func (srv *Server) trySettings(doubts map[string]string, local string, shown map[string]string) error {
 	of := settings.NewValues(doubts)
 	sql := srv.pool.settings.AllSQL(of) + local
@@ -101,7 +101,7 @@ func (srv *Server) trySettingsOnBackend(of *settings.Values, local string) (show
 		if question.Classify(e.Code) == question.Refusal {
 			return nil, e, nil
 		}
-		err = e // a server that cannot work now has not judged the value
+		err = e // a server that cannot work now has not checked the value
 	}
 	return nil, nil, err
 }

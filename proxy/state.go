@@ -3,7 +3,7 @@ package proxy
 // This file has the states of a session and the events that change them. Only session.applyEvent applies an event. All
 // other code of a session only reads the state.
 
-// sessionState is where a session is between two frames.
+// sessionState says what a session is doing between two frames.
 //
 //	starting       the startup is not answered yet
 //	idle           no transaction, no backend
@@ -36,7 +36,7 @@ func (s sessionState) String() string {
 	return [...]string{"starting", "idle", "begun", "acquiring", "busy", "inTransaction", "replaying", "failed", "closing"}[s]
 }
 
-// sessionEvent is an event that changes a session's state. The events lost and lostInBlock also mean that Sluice gave
+// sessionEvent is an event that changes a session's state. The events lost and lostInBlock also occur when Sluice gives
 // up a backend on purpose, after a cancel or a timeout.
 type sessionEvent uint8
 
@@ -46,14 +46,14 @@ const (
 	endAnswered                        // Sluice answered COMMIT or ROLLBACK locally
 	wanted                             // the next frame needs the server
 	lent                               // the session got a backend
-	unlent                             // no backend is available; outside a block
-	unlentInBlock                      // no backend is available; after a BEGIN that Sluice answered locally
-	settledIdle                        // ReadyForQuery 'I'; the backend was returned
-	settledHeld                        // ReadyForQuery 'T' or 'E', or the session is pinned
-	lost                               // backend lost outside a block
-	lostInBlock                        // backend lost inside a block
-	refusedInBlock                     // Sluice refused a statement inside a begun block
-	conflictMet                        // the transaction will be replayed
+	unlent                             // no backend is available, outside a block
+	unlentInBlock                      // no backend is available, after a BEGIN that Sluice answered locally
+	settledIdle                        // the turn ended with ReadyForQuery 'I', and Sluice returned the backend
+	settledHeld                        // the turn ended with 'T' or 'E', or in a session that is pinned to its backend
+	lost                               // the backend was lost outside a block
+	lostInBlock                        // the backend was lost inside a block
+	refusedInBlock                     // Sluice refused a statement in a block that no server has seen
+	conflictMet                        // the transaction met a conflict, and Sluice will replay it
 	resumed                            // the replay sends the transaction's first frame
 	rolledBackTo                       // Sluice answered ROLLBACK TO locally
 	left                               // the client has left, or Sluice ends the session
@@ -81,8 +81,8 @@ var transitions = [stateCount][eventCount]sessionState{
 	closing:       {left: closing},
 }
 
-// nextState returns the state after event e. ok is false for a forbidden pair of state and event. Such a pair is a bug,
-// which the session logs before it closes. TestTransitions checks a second copy of the table.
+// nextState returns the state after event e. ok is false if the event is forbidden in state s. That is a bug, which the
+// session logs before it ends. TestTransitions compares the table transitions with a second copy.
 func nextState(s sessionState, e sessionEvent) (to sessionState, ok bool) {
 	to = transitions[s][e]
 	return to, to != starting

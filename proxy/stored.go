@@ -12,33 +12,33 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// Cursors WITH HOLD outlive their transaction. Their rows are in Sluice's memory, so that the session needs no backend
-// for them. PostgreSQL runs the query of such a cursor to its end at COMMIT, and Sluice does too (storedreading.go):
-// outside a block at once, in a block before the COMMIT.
+// A cursor WITH HOLD outlives its transaction. Sluice stores its rows in memory, so that the session needs no backend
+// for them. As PostgreSQL does at COMMIT, Sluice runs the query of such a cursor to its end (storedreading.go). Outside
+// a block it does so at once, and in a block before the COMMIT.
 //
-// This file answers FETCH, MOVE and CLOSE of such cursors. As in PostgreSQL, neither a rollback nor a replay moves such
-// a cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes). CLOSE,
-// DISCARD ALL and the end of the session remove it.
+// This file answers FETCH, MOVE and CLOSE of such stored cursors. As in PostgreSQL, neither a rollback nor a replay
+// moves a stored cursor back. Its bytes count against the limit per session and for all sessions (cursor.stored_bytes).
+// CLOSE, DISCARD ALL and the end of the session remove it.
 
-// dropStoredCursors removes a session's stored cursors: at CLOSE ALL, DISCARD ALL and the end of the session.
+// dropStoredCursors removes a session's stored cursors, at DISCARD ALL and at the end of the session.
 func dropStoredCursors(s *session) { s.stored.DropAll() }
 
-// runCloseAll drops the session's stored cursors and answers CLOSE ALL. As in PostgreSQL, a rollback does not undo
-// that. A returned error means a bug in Sluice.
+// runCloseAll drops the session's stored cursors (WITH HOLD) and answers CLOSE ALL. As in PostgreSQL, a rollback does
+// not undo that. A returned error means a bug in Sluice.
 func runCloseAll(s *session, st *rewrite.Statement, several bool) (frames [][]byte, err error) {
 	s.stored.DropAll()
 	return runTagOnly(s, st, several)
 }
 
 // endStoredCursors retains the stored cursors that a transaction declared if the transaction has committed, and
-// removes them otherwise. It runs at the COMMIT's tag, so that a later failure before the Sync does not remove them.
+// otherwise removes them. It runs at the COMMIT's tag, so that a later failure before the Sync does not remove them.
 func endStoredCursors(s *session, committed bool) {
 	s.stored.EndTransaction(committed, s.t != nil && s.t.nested.outsideBlock)
 }
 
-// runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription; formats are the
-// rows'. A returned error goes to the client. After nil the answer was sent, or frames are skipped. As in PostgreSQL,
-// a failed or rolled back block does not move the cursor back, and a failed FETCH makes the cursor unusable.
+// runStoredCursor answers FETCH, MOVE or CLOSE of a stored cursor. describe adds a RowDescription. formats has the
+// rows' formats. An error goes to the client. Otherwise the answer was sent, or the turn skips frames. As in
+// PostgreSQL, a failed or rolled back block does not move the cursor back. A failed FETCH makes the cursor unusable.
 func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, describe bool) error {
 	x, err := s.findStoredCursor(c.Name)
 	if x == nil || err != nil {
@@ -56,9 +56,9 @@ func (s *session) runStoredCursor(c *rewrite.CursorStatement, formats []byte, de
 	return s.sendStoredFrames(frames...)
 }
 
-// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If both results are
-// nil, the turn skips frames. If the cursor's transaction is still open, Sluice no longer replays it, since the
-// cursor could get other rows.
+// findStoredCursor returns a stored cursor after all earlier frames of the turn are answered. If both results are nil,
+// the turn skips frames. If the transaction that declared the cursor is open, Sluice no longer replays it, since a
+// replay could read other rows.
 func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	if s.txStatus() == 'E' {
 		return nil, sqlerror.Aborted
@@ -80,8 +80,8 @@ func (s *session) findStoredCursor(name string) (*stored.Cursor, error) {
 	return x, nil
 }
 
-// sendStoredFrames sends frames of a stored cursor. If the turn has sent something to the server, the client gets the
-// frames at once. A replay would drop withheld frames, although the cursor has moved.
+// sendStoredFrames sends the client frames of a stored cursor. If the turn has sent something to the server, the client
+// gets the frames at once. A replay would drop withheld frames, although the cursor has already moved.
 func (s *session) sendStoredFrames(frames ...[]byte) error {
 	if err := s.queueReply(frames...); err != nil || !s.t.touched {
 		return err
@@ -89,8 +89,8 @@ func (s *session) sendStoredFrames(frames ...[]byte) error {
 	return s.flushToClient()
 }
 
-// storedPortal handles the protocol's Describe, Execute and Close on the name of a stored cursor, since a cursor is a
-// portal in PostgreSQL. Clients such as psycopg send them.
+// storedPortal handles the protocol's Describe, Execute and Close on the name of a stored cursor. In PostgreSQL a
+// cursor is a portal, and clients such as psycopg send these frames.
 
 type storedPortal struct{}
 
@@ -102,7 +102,7 @@ func storedPortalOf(s *session, name []byte) portalWork {
 	return storedPortal{}
 }
 
-// bytes returns 0, since the stored cursor is charged by itself.
+// bytes returns 0, since Sluice charges the memory of a stored cursor separately.
 func (storedPortal) bytes() int { return 0 }
 
 // close answers a Close of a stored cursor's portal, even in a failed block.

@@ -17,28 +17,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file gets the rows of a cursor WITH HOLD into memory. Sluice describes and executes the cursor's portal to its
-// end, and passes the answer to the stored cursor instead of the client. The frames are in the log. A replay starts the
-// cursor again, and its rows may differ, because no client has seen them.
+// This file reads the rows of a cursor WITH HOLD into memory. Sluice describes and executes the cursor's portal to its
+// end, and passes the answer to the stored cursor instead of the client. The frames are in the log. A replay reads the
+// cursor again. Its rows may then differ, because no client has seen the first rows.
 //
 // Outside a block DECLARE stores the rows itself (declareStoredCursor). In a block, or in a Sync group of several
 // statements, DECLARE opens a portal. Sluice stores the rows that were not fetched before the COMMIT
 // (storeBeforeCommit) or before the end of the group (storeBeforeGroupEnd). As in PostgreSQL, if that fails, the
-// transaction is rolled back and the client gets the query's error for its COMMIT (rollBackFailedCommit). A SCROLL
-// cursor is stored at DECLARE, because a portal does not move back.
+// transaction is rolled back and the client gets the query's error for its COMMIT (rollBackFailedCommit). Sluice stores
+// a SCROLL cursor at DECLARE, because a portal does not move back.
 //
-// A stored cursor is pending until its transaction, with all parts, has committed. A rollback removes it
-// (endStoredCursors), and so does the Sync of a failed group. A FETCH from a pending cursor forbids a replay of the
-// part that declared it: the client has rows that might differ.
+// A stored cursor is pending until its transaction has committed, with all parts that Sluice commits early. A rollback
+// removes a pending cursor (endStoredCursors), and so does the Sync of a failed group. After a FETCH from it Sluice
+// does not replay the part that declared it. A replay might give other rows than the client has.
 //
-// Too many rows end the query at once if nothing else depends on it. Before a COMMIT they are read to the end and
-// dropped, because the backend is needed for the ROLLBACK. After that the client is outside a block, as in PostgreSQL.
+// If a query has too many rows and nothing else depends on it, Sluice ends it at once. Before a COMMIT Sluice reads the
+// rows to the end and drops them, since it needs the backend for the ROLLBACK. Then the client is outside a block.
 
-// A FETCH from a cursor WITH HOLD uses the cursor's portal (cursor.go) while the rows are not in memory. ROLLBACK TO
+// While the rows of a cursor WITH HOLD are not in memory, a FETCH uses the cursor's portal (cursor.go). ROLLBACK TO
 // closes that portal, and so removes the cursor.
 
-// declareStoredCursor stores a cursor WITH HOLD and answers its DECLARE. As in PostgreSQL, on a failure the client of a
-// simple Query gets only the error. The client of a Sync group gets the error after the tag.
+// declareStoredCursor stores a cursor WITH HOLD and answers its DECLARE. As in PostgreSQL, after a failure the client
+// of a simple Query gets only the error. In a Sync group the client gets the DECLARE's tag, and then the error.
 func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) error {
 	if simple {
 		if err := s.storeDeclaredCursor(c); err != nil || s.t.server.skip || s.t.settled {
@@ -52,8 +52,8 @@ func (s *session) declareStoredCursor(c *rewrite.CursorStatement, simple bool) e
 	return s.storeDeclaredCursor(c)
 }
 
-// storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal.
-// Later FETCHes read from memory. An error is the client's. After nil the cursor is stored, or the turn skips frames.
+// storeDeclaredCursor executes a cursor that was just declared outside a block to its end, and closes its portal. Later
+// FETCHes read from memory. An error goes to the client. Otherwise the cursor is stored, or the turn skips frames.
 func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	x := stored.NewCursor(account.RowsAccount{Client: &s.memory.account}, c.NoScroll)
 	s.requestCursorRows(c.Name, x)
@@ -70,15 +70,15 @@ func (s *session) storeDeclaredCursor(c *rewrite.CursorStatement) error {
 	return s.closeCursor(c.Name)
 }
 
-// registerStoredCursor registers a cursor WITH HOLD, whose rows are stored, under its name, in place of the portal.
+// registerStoredCursor puts a cursor WITH HOLD, whose rows are in memory, under its name in place of its portal.
 func (s *session) registerStoredCursor(name string, x *stored.Cursor) {
 	s.stored.Put(name, x)
 	s.tx.watched = true
 }
 
-// requestCursorRows makes the server describe an open cursor and execute it to its end, with the rows for x. The
-// session must have a backend. On return the replies are pending. The log records a Describe and an Execute whose
-// answers a replay does not compare.
+// requestCursorRows makes the server describe an open cursor and execute it to its end. The stored cursor x gets the
+// rows. The session must have a backend. On return the replies are pending. The log records a Describe and an Execute,
+// whose answers a replay does not compare.
 func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	p := s.portals.named[name]
 	run := &cursor.Fetch{Into: x}
@@ -99,14 +99,15 @@ func (s *session) requestCursorRows(name string, x *stored.Cursor) {
 	s.t.addToBatch(frame)
 }
 
-// storeRow adds a frame to a stored cursor. If the frame is longer than a buffer, relayFrameRest adds the rest.
+// storeRow adds a frame of the server's answer to a stored cursor. If the frame is longer than a buffer, relayFrameRest
+// adds the rest.
 func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	x.AddFrame(f.Type, f.Bytes, f.Total)
 	if s.t.partial.restInto = nil; f.IsCut() {
 		s.t.partial.restInto = x
 	}
-	// After the limit, Sluice ends the turn and drops the backend. It does not if the session has state there, or if
-	// the statement may have committed. Before a COMMIT it needs the backend for the ROLLBACK.
+	// Above the limit, Sluice ends the turn and drops the backend. It does not if the session has state there, or if the
+	// statement may have committed. Before a COMMIT it does not either, since the ROLLBACK needs the backend.
 	if x.ExceedsQuota() && !s.t.server.committing && s.t.rec.phase == phaseLive && s.t.output.stop == nil && !s.pin.IsPinned() && !s.t.server.outcome.MayCommit() {
 		s.t.output.stop = errStoredFull(&s.srv.cfg)
 	}
@@ -115,7 +116,7 @@ func (s *session) storeRow(x *stored.Cursor, f answer.Frame) {
 	}
 }
 
-// hasUnstoredHoldCursor reports whether the transaction, or the group outside a block, has a cursor WITH HOLD whose
+// hasUnstoredHoldCursor reports whether the transaction (or the group outside a block) has a cursor WITH HOLD whose
 // rows are not in memory yet. A transaction's end closes its portals.
 func (o *openPortals) hasUnstoredHoldCursor() bool {
 	for _, p := range o.named {
@@ -127,8 +128,8 @@ func (o *openPortals) hasUnstoredHoldCursor() bool {
 }
 
 // storeBeforeCommit stores the remaining rows of cursors WITH HOLD before a COMMIT. That COMMIT must be the only
-// statement of its text. In a failed block COMMIT rolls back, and the cursors are removed. done means that the
-// caller must not send the COMMIT: storing failed, or the turn skips frames. The client gets errors.
+// statement of its text. In a failed block it stores nothing, since COMMIT rolls back. done means that the caller must
+// not send the COMMIT: storing failed, or the turn skips frames. The client gets errors.
 func storeBeforeCommit(s *session, plan *rewrite.Plan) (done bool, err error) {
 	if len(s.portals.named) == 0 || s.txStatus() == 'E' || !s.portals.hasUnstoredHoldCursor() {
 		return false, nil
@@ -158,8 +159,8 @@ func storeBeforeCommit(s *session, plan *rewrite.Plan) (done bool, err error) {
 	return false, nil
 }
 
-// storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or
-// FunctionCall that ends the group. If it fails, the client has or gets an error, and the Sync rolls back.
+// storeBeforeGroupEnd stores the cursors WITH HOLD of a group outside a block, before the Sync, Query or FunctionCall
+// that ends the group. If that fails, the client gets an error, and the Sync rolls back.
 func storeBeforeGroupEnd(s *session) error {
 	if len(s.portals.named) == 0 || s.inBlock() || !s.portals.hasUnstoredHoldCursor() {
 		return nil
@@ -171,9 +172,9 @@ func storeBeforeGroupEnd(s *session) error {
 	return err
 }
 
-// storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them.
-// If a query fails, t.skip is set and the client has the error. full means too many rows. A returned error is that
-// of flushAndRelay. Meanwhile request.ended is false, since after an error the caller still has to drop the current
+// storeHoldCursors stores the cursors WITH HOLD of the transaction in the order of their DECLAREs, or none of them. If
+// a query fails, t.server.skip is set and the client has the error. full means too many rows. A returned error is one
+// of flushAndRelay. Meanwhile request.ended is false, because after an error the caller still has to drop the current
 // frame.
 func (s *session) storeHoldCursors() (full bool, err error) {
 	if err := s.ensureBackend(); err != nil {
@@ -207,8 +208,8 @@ func (s *session) storeHoldCursors() (full bool, err error) {
 	return full && err == nil && !t.server.skip, err
 }
 
-// writesExactFloats reports whether the server writes floats with all digits. The result is true if the session has not
-// set extra_float_digits below 1, and no unparsed text has run. No reply may be pending.
+// writesExactFloats reports whether the server writes floats with all digits. That is so if the session has not set
+// extra_float_digits below 1, and no unparsed text has run. No reply may be pending.
 func (s *session) writesExactFloats() bool {
 	const name = "extra_float_digits"
 	if s.b != nil && s.b.settings.MayHaveUnseen() || s.settings.Staged.MayHaveChanged(name) {
@@ -223,16 +224,16 @@ func (s *session) writesExactFloats() bool {
 	return true
 }
 
-// rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync that the
-// server skips to, and a ROLLBACK, whose answers are hidden. No client sends a ROLLBACK after a failed COMMIT, so
-// that rollBackFailedCommit leaves the session outside a block. full means that the client still needs the error.
-// After nil the turn is over, or its frames are skipped.
+// rollBackFailedCommit rolls back a transaction whose COMMIT could not store a cursor. It sends the Sync to which the
+// server skips, and a ROLLBACK, and hides both answers. It leaves the session outside a block, since no client sends a
+// ROLLBACK after a failed COMMIT. full means that the client still needs the error. If the result is nil, the turn is
+// over, or skips its other frames.
 func (s *session) rollBackFailedCommit(full bool) error {
 	t := s.t
 	e := lost
 	if s.b != nil {
 		s.waits.End()
-		s.b.groupOpen = false // the Sync ends it
+		s.b.groupOpen = false // the Sync ends the group
 		if refusal, err := s.b.exchange(wire.FrameSync); err != nil || refusal != nil {
 			s.dropBackend(reservoir.Unclean)
 		}

@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// This file makes the template of a prepared text, shared by all clients, and prepares the text on backends. A
-// backend's statement has a name of Sluice, and all clients of the backend share the statement. templateFor finds
+// This file makes the template of a prepared text, which all clients share, and prepares the text on backends. Sluice
+// chooses the statement's name on a backend, and all clients of the backend share the statement. templateFor finds
 // templates. parseOnBackend and prepareOnBackend send a Parse.
 
-// templateFor returns the shared template of a text under the current settings, in the form that the server gets now.
-// A text that the server parses differently than Sluice gets its own template. The session caches its last template,
+// templateFor returns the shared template of a text under the current settings, in the form that the server gets now. A
+// text that the server parses otherwise than Sluice gets its own template. The session caches its last template,
 // because drivers prepare the same text repeatedly. A returned error goes to the client, or ends the session.
 func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 	if err := s.refuseUnmapped(sql); err != nil {
@@ -36,7 +36,7 @@ func (s *session) templateFor(sql, oids []byte) (*statement.Template, error) {
 		t = s.srv.pool.templates.Template(&s.t.scratch, sql, oids, s.parsingKey(), names.ID(), plan.VariantNumberIn(s.planner()), plan)
 	}
 	if s.lastTemplate = t; len(t.SQL) > statement.MaxCachedText {
-		s.lastTemplate = nil // only its name may hold a long text
+		s.lastTemplate = nil // only a client's statement name may hold a long text in memory
 	}
 	return t.CurrentForm(), nil
 }
@@ -66,9 +66,9 @@ func (s *session) templateFromCache(sql, oids []byte, names uint64, plan *rewrit
 	return t
 }
 
-// parseOnBackend sends a Parse under a new name of Sluice's own, and returns the statement. silent hides the answer
-// from the client. The statement counts as prepared at once, and an error removes it (forgetSkipped). parseOnBackend
-// first closes names whose Close the server skipped, and if necessary the least recently bound statements.
+// parseOnBackend sends a Parse under a new name that Sluice chooses, and returns the statement. silent hides the answer
+// from the client. The statement counts as prepared at once, and an error removes it (forgetSkipped). First,
+// parseOnBackend closes names whose Close the server skipped, and the least recently bound statements above the limit.
 func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *statement.Server {
 	s.t.unseen = false
 	p := &s.b.prepared
@@ -77,7 +77,7 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 		s.t.owed.push(wire.Close).swallow = true
 		s.t.addToBatch(wire.AppendDescribeOrClose(s.t.scratch[:0], wire.Close, 'S', name))
 	}
-	if s.t.rec.phase == phaseLive { // a replay may have portals open that were closed since
+	if s.t.rec.phase == phaseLive { // a replay may have open portals that the session has closed since
 		limit, most, inUse := s.srv.cfg.PreparedPerBackend, s.srv.pool.textsOfBackend, s.portals.statementsInUse()
 		for old := p.EvictionCandidate(limit, most, inUse); old != nil && old != st; old = p.EvictionCandidate(limit, most, inUse) {
 			s.srv.metrics.CountPreparedUse(metrics.PreparedEvicted)
@@ -90,8 +90,8 @@ func (s *session) parseOnBackend(tmpl *statement.Template, silent bool) *stateme
 	return st
 }
 
-// closeOnBackend closes a statement of Sluice's own on the backend. If the server skips the Close because of an error,
-// the next Parse closes the name.
+// closeOnBackend closes a statement that Sluice has prepared on the backend. If the server skips the Close because of
+// an error, the next Parse closes the name.
 func (p *pairing) closeOnBackend(st *statement.Server) {
 	p.b.prepared.Remove(st)
 	o := p.t.owed.push(wire.Close)
@@ -99,9 +99,9 @@ func (p *pairing) closeOnBackend(st *statement.Server) {
 	p.t.addToBatch(wire.AppendDescribeOrClose(p.t.scratch[:0], wire.Close, 'S', st.Name))
 }
 
-// prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch. A statement of an older
-// epoch is closed and prepared again. describe also requests a description of a new statement, and that reply is
-// pending on return. The client does not get the ParseComplete, but gets an error.
+// prepareOnBackend makes sure that the backend has prepared tmpl in the current schema epoch (version). It closes a
+// statement of an older epoch and prepares it again. describe also requests a description of a new statement, whose
+// reply is pending on return. The client does not get the ParseComplete, but gets an error.
 func (s *session) prepareOnBackend(tmpl *statement.Template, describe bool) *statement.Server {
 	if st := s.b.prepared.Find(tmpl); st != nil {
 		if st.Epoch == s.schemaEpoch() {
@@ -118,7 +118,7 @@ func (s *session) prepareOnBackend(tmpl *statement.Template, describe bool) *sta
 	return st
 }
 
-// describeSilently requests the description of a backend's statement for cacheDescription, not for the client.
+// describeSilently requests the description of a backend's statement for Sluice's cache, not for the client.
 func (p *pairing) describeSilently(st *statement.Server) {
 	o := p.t.pushStatementReply(wire.Describe, st.Template.Plan)
 	o.swallow, o.mayUseTempTables, o.tmpl, o.stmt = true, p.mayHaveTempTables(), st.Template, st

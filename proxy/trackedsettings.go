@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/serversettings"
 )
 
-// This file records how a client's statements change settings, from a statement's tag to its transaction's end.
+// This file records how a client's statements change settings, from a statement's command tag to its transaction's end.
 
-// recordSettings records what a successful statement did to the session's settings and to those that its transaction
-// has staged. If Sluice does not know the statement, the command tag decides.
+// recordSettings records how a successful statement changed the session's settings and the staged (uncommitted)
+// settings of its transaction. If Sluice does not know the statement, the command tag decides.
 func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []byte) {
 	switch string(tag) {
 	case "COMMIT", "PREPARE TRANSACTION":
@@ -50,15 +50,15 @@ func recordSettings(s *session, _ *pendingReply, st *rewrite.Statement, tag []by
 	}
 }
 
-// commitAllSettings makes the settings of a committed transaction the session's own.
+// commitAllSettings makes all settings of a committed transaction the session's own, also those that Sluice enforces.
 func (s *session) commitAllSettings() {
 	s.commitSettings()
 	s.tx.names.Commit(&s.settings)
 	s.settings.EndLocalChanges(false)
 }
 
-// commitSettings makes the staged settings of a transaction the session's own and returns their changes. The backend
-// already has these settings.
+// commitSettings makes the staged (uncommitted) settings of a transaction the session's own, and returns their changes.
+// The backend already has these settings.
 func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	done, unseen := s.settings.Commit()
 	if s.b != nil && unseen {
@@ -70,9 +70,9 @@ func (s *session) commitSettings() (done []rewrite.SettingChange) {
 	return done
 }
 
-// settleSettings ends the transaction's settings at a ReadyForQuery. Without a COMMIT or ROLLBACK, the staged
-// changes are those of an implicit transaction. failed means that the client got an error. The session must still
-// have its backend, whose reported parameters are used. A second call in the same turn does nothing.
+// settleSettings ends the record of the transaction's settings at a ReadyForQuery. Changes still staged (uncommitted)
+// are those of an implicit transaction. failed means that the client got an error. The session must still have its
+// backend, whose reported parameters settleSettings reads. A second call in the same turn does nothing.
 func (s *session) settleSettings(failed bool) {
 	var done []rewrite.SettingChange
 	if failed {
@@ -83,8 +83,8 @@ func (s *session) settleSettings(failed bool) {
 	s.adoptReportedSettings(done)
 }
 
-// adoptableNames returns the application names that functions have set in the transaction, which may become the
-// session's. It returns nil if the server's reports of application_name are ignored.
+// adoptableNames returns the values of application_name that functions have set in the transaction. They may become the
+// session's value. If Sluice ignores the server's reports of application_name, the result is nil.
 func (s *session) adoptableNames() *serversettings.AppNames {
 	if s.srv.cfg.Kind != Postgres || s.dedicated || s.srv.pool.treat.ForName(serversettings.AppName) != settings.LocalOnly {
 		return nil

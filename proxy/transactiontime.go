@@ -18,22 +18,21 @@ import (
 // A replay has a later transaction time, now(), than the first attempt. A client that got the first time may compare it
 // with later answers and stored rows.
 //
-// So Sluice writes the client's time into the SQL wherever the replay would show another. An INSERT with columns that
-// default to now() gets the value that the client has seen (values.FirstRunValues), in the replay and in later
-// statements. A statement that returns only the time, such as SELECT now(), is not sent again. If anything else reads
-// the clock, the answers differ and Sluice refuses the replay. After a ROLLBACK TO that has preserved now(), Sluice
-// refuses a statement that reads the clock in another way.
+// So Sluice writes the time that the client got into the SQL wherever the replay would show another. An INSERT with
+// columns that default to now() gets the time that the client has seen (values.FirstRunValues). A statement that
+// returns only the time, such as SELECT now(), is not sent again. If another statement reads the clock, the answers
+// differ and Sluice refuses the replay. After a ROLLBACK TO that has preserved now(), Sluice writes the time into later
+// statements too. It then refuses a statement that reads the clock in another way.
 //
-// If no answer has the time itself, Sluice may have queried it (querytime.go).
+// If no answer has the time itself, Sluice may have queried the time from the server (querytime.go).
 //
 // In a multi-statement query Sluice writes the time into each statement and records its answer (recorded.Answer).
 //
-// Two columns have the same value if they have the same type and default (schema.Column.Time), under the same
-// settings for times. From a column with now() itself the server computes the values of all other columns by their
-// defaults (txtime).
+// Two columns have the same time if they have the same type and default (schema.Column.Time), under the same settings
+// for times. From a column with now() itself the server computes the values of all others (txtime).
 
-// collectTxTime collects the transaction time that the client got in the transaction, also in parts that ROLLBACK TO
-// discarded. tells is false if the client got no such time. collectTxTime drops values that contradict each other.
+// collectTxTime collects the transaction time (now()) that the client got, also in parts that ROLLBACK TO discarded.
+// tells is false if the client got no such time. collectTxTime drops values that contradict each other.
 func (r *recorder) collectTxTime(now *schema.Schema) (of *txtime.Time, tells bool) {
 	of = &txtime.Time{}
 	asked := r.tx.asked.instant
@@ -75,7 +74,7 @@ func (r *recorder) resultFormats(f *retry.LoggedFrame[logEntry]) func(column int
 func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 	return func(yield func(*retry.LoggedFrame[logEntry]) bool) {
 		own := tx.log
-		defer func() { tx.log = own }() // clientText reads the log in s.tx.log
+		defer func() { tx.log = own }() // clientText reads the log in tx.log
 		for _, l := range append([]*retry.ReplayLog[logEntry]{own}, tx.parts...) {
 			tx.log = l
 			for turn := range l.TurnCount() + 1 {
@@ -90,9 +89,9 @@ func (tx *transaction) loggedFrames() func(yield func(*retry.LoggedFrame[logEntr
 	}
 }
 
-// fixTextTime returns the text with the transaction time that the client got (txtime.Time.FixText). own is the
-// number of the text's first statements that belong to the transaction. The error, which goes to the client, says
-// that a statement reads the clock in a way that Sluice cannot replace.
+// fixTextTime returns the text with the transaction time that the client got (txtime.Time.FixText). own is how many of
+// the text's first statements belong to the transaction. A returned error, which goes to the client, says that a
+// statement reads the clock in a way that Sluice cannot replace.
 func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, value func(txtime.Value) string) (text string, err error) {
 	text, ok := s.fixedTxTime().FixText(s.srv.pool.planner, string(sql), own, names, s.nextTimeSettingsKey(), value)
 	if !ok {
@@ -101,8 +100,8 @@ func (s *session) fixTextTime(sql []byte, own int, names *schema.NameResolver, v
 	return text, nil
 }
 
-// nextTimeSettingsKey returns the key of the settings that affect times for the next statement. If Sluice does not know
-// them, the result is "".
+// nextTimeSettingsKey returns a key of the settings that the text of a time will depend on in the next statement. If
+// Sluice does not know these settings, the result is "".
 func (p *pairing) nextTimeSettingsKey() string {
 	q := &p.t.owed
 	if p.b == nil || !q.empty() && slices.ContainsFunc(q.items[q.head:], func(o pendingReply) bool { return o.plan != nil && !changesNoSetting(o.plan) }) {
@@ -111,19 +110,19 @@ func (p *pairing) nextTimeSettingsKey() string {
 	return txtime.SettingsKey(p.b.settings.Reported())
 }
 
-// changesNoSetting reports whether a plan, which may be nil, changes no setting.
+// changesNoSetting reports whether a plan can change no setting. The plan may be nil, which means no statement.
 func changesNoSetting(plan *rewrite.Plan) bool {
 	return plan == nil || plan.Kind <= rewrite.Read || plan.Kind == rewrite.Write
 }
 
-// refuseClockRead counts a statement that is refused because it reads the clock, and returns the error.
+// refuseClockRead counts a statement that Sluice refuses because it reads the clock, and returns the error.
 func (s *session) refuseClockRead() error {
 	s.srv.metrics.CountRefusal(metrics.FeatureToldTime)
 	return s.fixedTxTime().Refusal()
 }
 
-// fixedTxTime returns the earlier now() that the next statement must repeat: from before a ROLLBACK TO, or from a
-// committed part of the transaction. nil means the server's own time. In a failed block no statement reads the clock.
+// fixedTxTime returns the earlier transaction time (now()) that the next statement must show again. It is from before a
+// ROLLBACK TO, or from a committed part of the transaction. nil means the server's own time, or a failed block.
 func (s *session) fixedTxTime() *txtime.Time {
 	if s.tx.earlierTime == nil && s.t.nested.timed == nil || s.t.hasFirstTxEnded() {
 		return nil
@@ -137,10 +136,10 @@ func (s *session) fixedTxTime() *txtime.Time {
 	return nil
 }
 
-// fixQueryTime writes the time of fixedTxTime into a simple Query, and returns the new text of q. The answer's form
-// is the same as for the client's text. A returned error goes to the client.
+// fixQueryTime writes the earlier now() of fixedTxTime into a simple Query, and returns the new text of q. The answer's
+// form is the same as for the client's text. A returned error goes to the client.
 func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
-	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // its nested turns come here too
+	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(q.plan) || s.hasEarlyQuery(q.plan.SingleStatement()) { // this also runs in nested turns
 		return sql, nil
 	}
 	made, err := s.fixTextTime(sql, int(s.countInFirstTx(q.plan)), s.mapped.Planned(), txtime.Literal)
@@ -153,9 +152,9 @@ func (s *session) fixQueryTime(q *simpleQuery, sql []byte) ([]byte, error) {
 	return []byte(made), err
 }
 
-// fixBindTime writes the time of fixedTxTime into a Bind. st is the statement on the backend; the result replaces
-// st. If both results are nil, the server has refused the text, as in prepareForClient. The time becomes a further
-// parameter, in its own format, of a new statement. That statement returns the same columns as the client's.
+// fixBindTime writes the earlier now() of fixedTxTime into a Bind, as a further parameter of a new statement. That
+// statement returns the same columns as the client's. st is the client's statement on the backend, and the result
+// replaces it. If both results are nil, the server has refused the text, as in prepareForClient.
 func (s *session) fixBindTime(b *pendingBind, st *statement.Server) (*statement.Server, error) {
 	if s.fixedTxTime() == nil || mapping.IsSchemaIndependent(b.cs.Template.Plan) {
 		return st, nil

@@ -23,44 +23,44 @@ import (
 // This file has the state of one turn. session.serve takes a turn from the pool and frees it after the ReadyForQuery.
 // Only the session's goroutine uses a turn. While that goroutine waits, a check of the client may use the turn too.
 
-// turn is the state of one turn, pooled. Its structs are values, so that one assignment resets all. Fields that are
-// reset together are in one struct.
+// turn is the state of one turn, which the pool reuses. Its structs are values, so that one assignment resets all.
+// Fields that are reset together are in one struct.
 type turn struct {
 	owed    pendingQueue
-	up      wire.Batch             // to the backend
-	down    wire.Batch             // to the client
-	capture []byte                 // a ParameterDescription; the RowDescription that completes it is still to come
-	desc    *statement.Description // the last description from the server
+	up      wire.Batch             // frames for the backend
+	down    wire.Batch             // frames for the client
+	capture []byte                 // a ParameterDescription, until its RowDescription has arrived
+	desc    *statement.Description // the last statement description from the server
 	scratch []byte
 
 	request  clientRequest  // what the client has sent in this turn
 	server   serverProgress // what the server has done in this turn
-	partial  partialFrames  // frames that were received or sent in part
+	partial  partialFrames  // frames of which only a part was received or sent
 	sent     upstream       // output to the backend
 	output   clientOutput   // how answers are passed to the client
-	observed observedTimes  // since when the backend or the client is silent
-	parsing  parseSettings  // settings that change how SQL is parsed
-	rec      recorder       // the turn's part in the log of its transaction (replaylog.go)
+	observed observedTimes  // when the session found the backend or client silent
+	parsing  parseSettings  // how the turn has changed the parsing of SQL
+	rec      recorder       // records the turn in its transaction's log (replaylog.go)
 	attempt  replayAttempt  // a replay of the transaction (replay.go)
-	nested   nestedTurn     // how a nested turn differs (nested.go)
+	nested   nestedTurn     // how this turn differs if it is a nested turn (nested.go)
 
-	// clock has the deadlines of the statement timeout and of hold_time.
+	// clock has the deadlines of the statement timeout and of hold_time (the longest time for which output is withheld).
 	clock interrupt.Clock
 	// abandonedConn is a backend's connection that the session dropped while a statement was running, or nil. Sluice
-	// cancels that statement after the client has its error, so that the client does not wait for the cancel.
+	// cancels that statement only after the client has its error, so that the client does not wait for the cancel.
 	abandonedConn *reservoir.Conn
-	// touched means that a frame of this turn was sent, or is queued, to the backend.
+	// touched means that the server has got a frame of this turn, or that one is queued for it.
 	touched bool
-	// settled means that the client's turn is over, since the ReadyForQuery that ends the turn was relayed.
+	// settled means that the client's turn is over, because its ReadyForQuery was relayed.
 	settled bool
-	// access is the access mode of statements outside a block, such as READ ONLY.
+	// access is the access mode, such as READ ONLY, of statements outside a block.
 	access access.Turn
-	// resets means that a statement may have reset settings, for example by a function. restoresSettings means that
-	// settleRestoringSettings ends the turn.
+	// resets means that a statement may have reset settings, for example by a function. restoresSettings means that Sluice
+	// restores them before the turn ends (settleRestoringSettings).
 	resets, restoresSettings bool
-	// readBySchema means that Sluice treated a statement as a read because of facts about the schema, not only its SQL.
+	// readBySchema means that Sluice took a statement for a read because of facts about the schema, not only its SQL.
 	readBySchema bool
-	// unseen means that a suspended portal's writes may not be visible yet. sendEmptyParse makes them visible.
+	// unseen means that the writes of a suspended portal may not be visible yet. sendEmptyParse makes them visible.
 	unseen bool
 	// progress is the state of the transaction's settings at the start of the turn, for a replay.
 	progress settings.TxProgress
@@ -72,39 +72,39 @@ type clientRequest struct {
 	ended bool
 	// midClient means that the next unread byte from the client is in the middle of a frame.
 	midClient bool
-	// featureReads means that a feature, such as COPY, is reading the client's frames, and a cancel ends its statement.
+	// featureReads means that a feature, such as COPY, is reading the client's frames. A cancel then ends its statement.
 	featureReads bool
 	// plan is the plan of the turn's simple Query, set before the Query is sent.
 	plan *rewrite.Plan
-	// sequenceText is the text of the current statement if it calls currval, lastval or nextval.
+	// sequenceText is the text of the current statement if it calls currval, lastval or nextval, and otherwise "".
 	sequenceText string
-	// executed means that a statement of the Sync group was sent. ranLocal means that Sluice itself answered a
-	// statement. executes is the number of statements that were sent outside a block.
+	// executed means that Sluice sent a statement of the Sync group. ranLocal means that Sluice itself answered a
+	// statement. executes is the number of statements that Sluice sent outside a block.
 	executed, ranLocal bool
 	executes           int
-	// call is the portal that Sluice itself executes, or nil for a simple Query.
+	// call is the portal that Sluice itself is executing, or nil for a simple Query.
 	call *portal
-	// altering is an ALTER TABLE of an Execute that Sluice runs at the Sync, or nil.
+	// altering is an ALTER TABLE whose Execute the client sent, and which Sluice runs at the Sync, or nil.
 	altering *rewrite.Statement
-	// closing has one element for each Close after the Execute of altering. The element is the frame for a statement, and
-	// nil for a portal.
+	// closing has one element for each Close that follows the Execute of altering. The element is the frame for a
+	// statement, and nil for a portal.
 	closing [][]byte
-	// last is the error for any further frame but a Sync, after an Execute that must be the last. Otherwise it is nil.
+	// last is nil, or the error for any frame but a Sync. It is set by an Execute that must be the last of its group.
 	last *wire.Error
-	// deferred is the rest of a statement that a feature finishes at the Sync, or nil.
+	// deferred is the rest of a statement, which a feature finishes at the Sync, or nil.
 	deferred feature.Deferred
 	// pendingCancel is a cancel or timeout that arrived while the statement could not be stopped, or nil. It later stops
 	// a DELETE that runs in batches.
 	pendingCancel *wire.Error
-	// script is a multi-statement query of which Sluice itself answers some statements. stateBeforeScript is a copy of
-	// the session's state before that query.
+	// script is the plan of a multi-statement query of which Sluice itself answers some statements, or nil.
+	// stateBeforeScript is a copy of the session's state before that query.
 	script *script.Plan
-	// parsed is a Parse whose ParseComplete Sluice withholds until the next Describe is answered.
+	// parsed is a Parse whose ParseComplete Sluice withholds until the answer to the next Describe.
 	parsed            waitingParse
 	stateBeforeScript *localStateCopy
-	// pin is the pin that the turn has made.
+	// pin is the pin that this turn has made: the session must stay on its backend.
 	pin pin.Turn
-	// unreadRuns means that unparsed text was sent, which a replay would send again.
+	// unreadRuns means that Sluice sent text that it could not parse. A replay would send this text again.
 	unreadRuns bool
 }
 
@@ -112,17 +112,17 @@ type clientRequest struct {
 type serverProgress struct {
 	outcome    outcome.Outcome
 	internalTx internalBlock
-	// skip means that the client got an error, and that its frames up to the Sync are dropped.
+	// skip means that the client got an error, and that Sluice drops the client's frames up to the Sync.
 	skip bool
 	// errorTold means that the client got an error in this turn.
 	errorTold bool
-	// committing means that rows of cursors WITH HOLD are being stored before a COMMIT.
+	// committing means that Sluice is storing rows of cursors WITH HOLD before a COMMIT.
 	committing bool
 	// copying means that the server waits for COPY data.
 	copying bool
 	// earlySyncs is the number of Syncs that the client has sent after its last COPY data.
 	earlySyncs int
-	// statement is the number of CommandComplete frames of a simple Query, and rows the number of rows in the answer.
+	// statement is how many CommandComplete frames a simple Query has got, and rows how many rows the current answer has.
 	statement, rows int
 }
 
@@ -133,22 +133,22 @@ type partialFrames struct {
 	// get these bytes. restUncounted means that the frame is an error or notice, which the log's digest omits.
 	rest                       int
 	restSwallow, restUncounted bool
-	// restInto is the stored cursor that takes the rest of a large frame, or nil.
+	// restInto is the stored cursor (WITH HOLD) that takes the rest of a large frame, or nil.
 	restInto *stored.Cursor
 	// midFrame means that the backend has received only a part of a client's frame.
 	midFrame bool
 }
 
-// upstream is the state of output to the backend.
+// upstream is the state of the turn's output to the backend.
 type upstream struct {
 	uplink  *backendWriter
-	flushed int    // bytes written
-	read    []byte // the buffer of a long Query; see addQueryFrame
+	flushed int    // number of bytes written in the turn
+	read    []byte // the buffer of a long Query (addQueryFrame), or nil
 }
 
-// clientOutput says how the client gets answers.
+// clientOutput says how the client gets the answers of the turn.
 type clientOutput struct {
-	// hidesAnswers means that some answers are hidden from the client. job is the id of the index job that the current
+	// hidesAnswers means that Sluice hides some answers from the client. job is the id of the index job that the current
 	// statement has started.
 	hidesAnswers bool
 	job          string
@@ -159,9 +159,9 @@ type clientOutput struct {
 	// fenced means that Sluice sent a fence (queries that check the session's locks) or a query for the time
 	// (queryTxTime). The client does not get the rows of these queries.
 	fenced bool
-	// refused is the error that replaces the server's error if Sluice made the server fail on purpose, and otherwise nil.
+	// refused is the error that replaces the server's, if Sluice made the server fail on purpose, and otherwise nil.
 	refused *forcedErrorReply
-	// stop is the error that ends the turn once the client has the whole of the current row.
+	// stop is the error that ends the turn as soon as the client has the whole of the current row, or nil.
 	stop *wire.Error
 }
 
@@ -170,26 +170,26 @@ type observedTimes struct {
 	// silentSince is the time since which the backend has sent nothing although a reply is pending. Zero means that no
 	// check was made after the last frame from or to the backend.
 	silentSince time.Time
-	// midSince is when the client stopped in the middle of a frame, or was last probed while it had stopped there.
+	// midSince is when Sluice found that the client had stopped within a frame, or last probed it there, or zero.
 	midSince time.Time
 	// leftAt is when the session found the client's Terminate after this turn's frames, or zero.
 	leftAt time.Time
 }
 
-// parseSettings is the state of settings that change how SQL is parsed.
+// parseSettings says how the turn has changed settings that affect how SQL is parsed.
 type parseSettings struct {
 	// rereads means that a statement of the turn may have changed how the server parses later SQL.
 	rereads bool
 	// changes records how the turn's statements have changed the parsing of SQL.
 	changes serversettings.TurnParsing
-	// movesNames means that a statement may have changed to which tables names refer.
+	// movesNames means that a statement may have changed which tables names refer to.
 	movesNames bool
 }
 
 // turnPool holds unused turns, which saves an allocation per query.
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
-// newTurn returns a turn of the session's transaction. The caller returns it to the pool.
+// newTurn returns a turn of the session's transaction, from the pool. The caller returns it to the pool.
 func (s *session) newTurn() *turn {
 	t := turnPool.Get().(*turn)
 	t.rec.tx, t.rec.planner = &s.tx, s.srv.pool.planner
@@ -197,7 +197,7 @@ func (s *session) newTurn() *turn {
 }
 
 // returnToPool resets the turn and returns it to the pool. Queues and buffers stay with the turn unless they have grown
-// above a limit, so that one long pipeline does not hold memory for good.
+// above a limit. So one long pipeline does not hold memory for good.
 func (t *turn) returnToPool() {
 	t.up.Reset()
 	t.down.Reset()
@@ -218,7 +218,7 @@ func (t *turn) returnToPool() {
 	if cap(logged) > 64<<10 {
 		logged = nil
 	}
-	*t = turn{} // an assignment of its own: the compiler would build a literal with values elsewhere and copy it
+	*t = turn{} // a separate assignment, since the compiler would build and copy a literal with values
 	t.owed.items, t.owed.undos, t.capture, t.scratch, t.rec.scratch = items, undos, capture, scratch, logged
 	turnPool.Put(t)
 }

@@ -10,24 +10,22 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/wire"
 )
 
-// This file takes frames from the client to the backend. Frames are read from the client (nextFrame, readWholeFrame),
-// collected in the turn's batch (addToBatch), and written at once (flushToBackend). A turn too long for one write gets
-// a writer goroutine.
+// This file takes frames from the client (nextFrame, readWholeFrame) to the backend. addToBatch collects them in the
+// turn's batch, and flushToBackend writes the batch. A turn too long for one write gets a writer goroutine.
 
-// halfDuplexLimit is how many bytes of a turn are written before any of its answers is read. The socket buffers hold
-// more, so that a server that waits for Sluice to read still accepts these bytes. Above the limit a goroutine writes
-// while the session reads.
+// halfDuplexLimit is how many bytes of a turn Sluice writes before it reads an answer. The socket buffers hold more, so
+// a server that waits for Sluice to read still accepts these bytes. Above the limit a goroutine writes during reads.
 const halfDuplexLimit = 64 << 10
 
-// maxOwed and mostOwedBytes limit the pending replies, in entries and in bytes. A longer pipeline gets a Flush, so that
-// the server answers (finishEarlierFrames).
+// maxOwed and mostOwedBytes limit the pending replies, in entries and in bytes. For a longer pipeline Sluice sends a
+// Flush, so that the server answers (finishEarlierFrames).
 const (
 	maxOwed       = 16 << 10
 	mostOwedBytes = 2 << 20
 )
 
-// nextFrame waits until the client's next frame is buffered, or a buffer full of that frame, and leaves the frame
-// unread. errTurnOver means that the turn has no further frame. A frame that no server would accept ends the session.
+// nextFrame waits until the client's next frame is buffered, or a buffer full of it, and leaves the frame unread.
+// errTurnOver means that the turn has no further frame. A frame that no server would accept ends the session.
 func (s *session) nextFrame() (typ byte, total int, err error) {
 	c := &s.client
 	for {
@@ -64,8 +62,8 @@ func (s *session) nextFrame() (typ byte, total int, err error) {
 // errTurnOver means that the server ended the turn before the client's last frame, because a COPY failed.
 var errTurnOver = errors.New("the server ended the turn")
 
-// fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the
-// backend's frames. After nil the client has sent more, or the turn is over.
+// fillClientBuffer reads from the client in the middle of a turn. While a reply is pending it also relays the backend's
+// frames. If the result is nil, the client has sent more, or the turn is over.
 func (s *session) fillClientBuffer() error {
 	if s.b != nil && (!s.t.owed.empty() || s.t.server.copying) {
 		return s.fillClientWhileRelaying()
@@ -73,8 +71,8 @@ func (s *session) fillClientBuffer() error {
 	return s.fillClientOnly()
 }
 
-// readWholeFrame reads the next frame of total bytes and returns it. The slice is valid until the next read from the
-// client. A frame larger than a buffer gets a separate buffer, so that callers must limit total.
+// readWholeFrame reads the client's next frame, of total bytes, and returns it. The slice is valid until the next read
+// from the client. A frame larger than a buffer gets a separate buffer, so callers must limit total.
 func (s *session) readWholeFrame(total int) ([]byte, error) {
 	c := &s.client
 	c.Grow(total)
@@ -88,8 +86,8 @@ func (s *session) readWholeFrame(total int) ([]byte, error) {
 	return frame, nil
 }
 
-// forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them. It
-// reads all n bytes even after an error, unless the session ends.
+// forwardBytes passes the client's next n bytes, a frame or its rest, to the backend unchanged, and logs them for a
+// replay. It reads all n bytes even after an error, unless the session ends.
 func (s *session) forwardBytes(n int) error {
 	c := &s.client
 	s.t.request.midClient = true
@@ -106,11 +104,11 @@ func (s *session) forwardBytes(n int) error {
 			return s.discardBytes(n) // the backend was lost during the read
 		}
 		k := min(n, c.Buffered())
-		// The next piece of the frame fills the batch's buffer, which is then written to the backend.
+		// Take as many bytes as fill the batch's buffer, which flushIfFull then writes to the backend.
 		if room := s.t.up.FreeBytes(); inPieces && room > 0 {
 			k = min(k, room)
 		}
-		// A backend with a part of a frame accepts only the rest. If the turn ends first, settleTurn drops the backend.
+		// A backend that has a part of a frame accepts only the rest. If the turn ends first, settleTurn drops the backend.
 		s.t.partial.midFrame = k < n
 		if s.t.rec.logs {
 			s.tx.log.AppendPayload(c.Peek(k))
@@ -159,8 +157,8 @@ func (l *link) readIntoLog(n int) error {
 	return nil
 }
 
-// discardBytes reads and drops the client's next n bytes. If the backend is lost meanwhile, the bytes are dropped too,
-// and the loss is returned.
+// discardBytes reads and drops the client's next n bytes. If the backend is lost meanwhile, it drops all n bytes
+// nevertheless, and returns the loss.
 func (s *session) discardBytes(n int) error {
 	c := &s.client
 	for {
@@ -175,7 +173,8 @@ func (s *session) discardBytes(n int) error {
 	}
 }
 
-// finishDiscard ends discardBytes after the error err, when n bytes remain. It returns err, or the session's error.
+// finishDiscard ends discardBytes after the error err, and drops the remaining n bytes after a lost backend. It returns
+// err, or the error that ends the session.
 func (l *link) finishDiscard(n int, err error) error {
 	var gone *lostError
 	if !errors.As(err, &gone) {
@@ -194,7 +193,7 @@ func (l *link) finishDiscard(n int, err error) error {
 }
 
 // addToBatch appends bytes to the batch for the backend, and marks the turn as touched. It writes and relays nothing,
-// so pending replies, backend and log do not change. After large additions, callers use flushIfFull.
+// so it changes neither pending replies nor backend nor log. After large additions, callers use flushIfFull.
 func (t *turn) addToBatch(b []byte) {
 	t.up.Add(b)
 	t.touched = true
@@ -229,8 +228,8 @@ func (t *turn) addParse(name string, tmpl *statement.Template) {
 	t.addToBatch(t.scratch)
 }
 
-// flushIfFull calls flushToBackend if the batch has a buffer or more. After nil the backend may be lost or dropped, or
-// an error may have been relayed, as with flushToBackend.
+// flushIfFull calls flushToBackend if the batch has at least a buffer of bytes. Even without an error, the backend may
+// be lost or dropped afterwards. The client may also have got an error, as with flushToBackend.
 func (s *session) flushIfFull() error {
 	if !s.t.up.IsFull() {
 		return nil
@@ -238,8 +237,8 @@ func (s *session) flushIfFull() error {
 	return s.flushToBackend()
 }
 
-// flushToBackend writes the batch to the backend. Above halfDuplexLimit a goroutine writes, and replies are relayed
-// meanwhile. Outside a block, this opens a Sync group on the backend, until its ReadyForQuery.
+// flushToBackend writes the batch to the backend. Above halfDuplexLimit a goroutine writes, and the session relays
+// replies meanwhile. Outside a block, the write opens a Sync group on the backend, until its ReadyForQuery.
 func (s *session) flushToBackend() error {
 	t := s.t
 	k := &t.up
@@ -261,17 +260,18 @@ func (s *session) flushToBackend() error {
 	return nil
 }
 
-// backendWriter is the writer goroutine of a long turn. Without it, write and read would deadlock once both directions
-// exceed the socket buffers. It writes one batch at a time and ends with the turn.
+// backendWriter is a goroutine that writes a long turn to the backend. Without it, session and server could each wait
+// for the other to read, once both directions exceed the socket buffers. It writes one batch at a time and ends with
+// the turn.
 type backendWriter struct {
 	work    chan wire.Batch
 	done    chan error
-	busy    bool        // the writer has a batch; used by the session alone
+	busy    bool        // the writer has a batch; only the session uses this field
 	waiting atomic.Bool // the session reads the backend until the writer is done
 }
 
-// flushByWriter gives the batch to the writer goroutine. It first relays replies until the previous batch is written.
-// If that write failed, the error is a lost backend.
+// flushByWriter gives the batch to the writer goroutine. First it relays replies until the previous batch is written.
+// If that write failed, it returns a *lostError.
 func (s *session) flushByWriter() error {
 	t := s.t
 	if t.sent.uplink == nil {
@@ -289,8 +289,8 @@ func (s *session) flushByWriter() error {
 	return nil
 }
 
-// run writes batches to the backend until work is closed. If the session reads the backend while it waits for the
-// writer, a read deadline in the past wakes the session.
+// run writes batches to the backend until work is closed. The session may be reading the backend while it waits for the
+// writer. If so, a read deadline in the past wakes the session.
 func (u *backendWriter) run(b *backend) {
 	conn := b.conn.Net
 	for batch := range u.work {
@@ -302,8 +302,8 @@ func (u *backendWriter) run(b *backend) {
 	close(u.done)
 }
 
-// awaitWriter returns once the writer goroutine has written its batch, and relays replies meanwhile. It also returns if
-// the backend is dropped.
+// awaitWriter relays replies until the writer goroutine has written its batch. It also returns if the backend is
+// dropped.
 func (s *session) awaitWriter() error {
 	u := s.t.sent.uplink
 	if u == nil || !u.busy {
@@ -333,9 +333,9 @@ func (s *session) awaitWriter() error {
 	}
 }
 
-// finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After the
-// time patience it ends the write. whole reports that the batch was written completely. If no writer is busy it
-// returns at once. The session must have a backend.
+// finishBackendWrite waits until the writer goroutine is done, before other code writes to the backend. After the time
+// patience it ends the write. whole reports whether the batch was written completely. If no writer is busy, it returns
+// at once. The session must have a backend.
 func (p *pairing) finishBackendWrite(patience time.Duration) (whole bool) {
 	if p.t == nil || p.t.sent.uplink == nil || !p.t.sent.uplink.busy {
 		return true
@@ -347,8 +347,8 @@ func (p *pairing) finishBackendWrite(patience time.Duration) (whole bool) {
 	return enough.Stop() && err == nil
 }
 
-// closeWriter ends the writer goroutine after the backend has answered or is lost. It returns the error of a write that
-// has not been reported yet.
+// closeWriter ends the writer goroutine after the backend has answered or is lost. It returns the error of a write, if
+// no caller has got that error yet.
 func (t *turn) closeWriter() error {
 	u := t.sent.uplink
 	t.sent.uplink = nil

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite"
 )
 
-// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) at every Parse, and
-// when an Execute reaches the portal's end. It does not do so at a suspended portal, or at other frames.
+// PostgreSQL makes a statement's writes visible to later statements (CommandCounterIncrement) at every Parse, and when
+// an Execute reaches the portal's end. When an Execute suspends a portal, the portal's writes stay invisible.
 
-// emptyParseType marks, in the replay log, an empty Parse of bumpCommandCounter. The protocol has no such type.
+// emptyParseType marks an empty Parse of bumpCommandCounter in the replay log. The protocol has no such frame type.
 const emptyParseType = 1
 
-// trackExecuteLimit records an Execute with a row limit that is about to be sent. A limit that is 0, or negative as an
-// int32, means no limit.
+// trackExecuteLimit records whether an Execute that is about to be sent has a row limit, so that its portal may be
+// suspended. A limit that is 0, or negative as an int32, means no limit.
 func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 	t.request.executed = t.request.executed || kind != rewrite.Control && kind != rewrite.Empty // BEGIN and the like do not count: sqlerror.DiscardInPipeline
 	switch limited := int32(limit) > 0; {
@@ -23,9 +23,8 @@ func (t *turn) trackExecuteLimit(kind rewrite.StatementKind, limit uint32) {
 	}
 }
 
-// bumpCommandCounter sends an empty Parse, so that rows written by a suspended portal become visible. PostgreSQL
-// would make them visible at the client's Parse or Execute, which Sluice answers without PostgreSQL. If all written
-// rows are visible, bumpCommandCounter sends nothing.
+// bumpCommandCounter sends an empty Parse if rows that a suspended portal wrote may be invisible, and so makes them
+// visible. PostgreSQL would make them visible at the client's Parse or Execute, but Sluice answers that frame itself.
 func (p *pairing) bumpCommandCounter() {
 	if p.t.unseen && p.state == busy {
 		p.t.rec.logFrame(emptyParseType, logEntry{}, nil)
@@ -33,8 +32,8 @@ func (p *pairing) bumpCommandCounter() {
 	}
 }
 
-// sendEmptyParse sends the server an empty Parse. The client gets no reply. Clients' statements never use the server's
-// unnamed statement.
+// sendEmptyParse sends the server an empty Parse, and the client gets no reply. The Parse replaces the server's unnamed
+// statement, which no client's statement uses.
 func (t *turn) sendEmptyParse() {
 	t.unseen = false
 	t.owed.push(wire.Parse).swallow = true

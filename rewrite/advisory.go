@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no advisory locks. Sluice stores those of a session as rows of a table (Rules.Advisory). Sluice carries
-// out a SELECT of one lock function, as tools send it. Sluice refuses locks of a transaction, shared locks, and calls
-// within expressions.
+// DSQL has no advisory locks. Sluice stores advisory locks of sessions as rows of a table (Rules.Advisory). It carries
+// out a SELECT of one lock function, which is what tools send. It refuses locks of a transaction, shared locks, and
+// calls within expressions.
 
 // AdvisoryKey is the configuration key that sets Rules.Advisory.
 const AdvisoryKey = "rewrite.advisory_locks"
 
-// AdvisoryAction is the effect of an advisory lock function.
+// AdvisoryAction says what an advisory lock function does with the lock.
 type AdvisoryAction uint8
 
 const (
@@ -26,26 +26,26 @@ const (
 	UnlockAllAdvisory
 )
 
-// AdvisoryCall is a SELECT of one advisory lock function, which Sluice carries out.
+// AdvisoryCall is a SELECT of one advisory lock function. Sluice itself carries it out.
 type AdvisoryCall struct {
 	Verb AdvisoryAction
-	// Column is the name of the result column of the SELECT of a lock function.
+	// Column is the name of the SELECT's result column.
 	Column string
-	// Args holds the lock's key: one bigint argument or two integer arguments. Args is empty for UnlockAllAdvisory.
+	// Args holds the lock's key: one bigint argument, or two integer arguments. Args is empty for UnlockAllAdvisory.
 	Args []AdvisoryArg
 }
 
-// AdvisoryArg is one argument of an advisory lock function, a part of the lock's key.
+// AdvisoryArg is one argument of an advisory lock function. It is the lock's key, or one of the two parts of the key.
 type AdvisoryArg struct {
-	// Param is the number, from 1, of the parameter that gives the argument's value. With 0 the value is Value or NULL.
+	// Param is the number, from 1, of the parameter with the argument's value. If it is 0, the value is NULL or Value.
 	Param int
 	Value int64
 	Null  bool
-	// Type is the OID of the type to which the text casts the parameter, or 0.
+	// Type is the OID of the type to which the text casts the parameter, or 0 if the text has no cast.
 	Type uint32
 }
 
-// MaxParam returns the highest parameter number in the SELECT of a lock function.
+// MaxParam returns the greatest parameter number in the SELECT, or 0 if it has no parameter.
 func (a *AdvisoryCall) MaxParam() (n int) {
 	for _, arg := range a.Args {
 		n = max(n, arg.Param)
@@ -53,14 +53,14 @@ func (a *AdvisoryCall) MaxParam() (n int) {
 	return n
 }
 
-// These are the OIDs of the types of an advisory lock's key.
+// These are the OIDs of the types that the parameters of an advisory lock's key may have.
 const (
 	Int8OID = 20
 	Int2OID = 21
 	Int4OID = 23
 )
 
-// ArgTypeOID returns the OID of the lock function's argument type: integer for two arguments, otherwise bigint.
+// ArgTypeOID returns the OID of the lock function's argument type: integer for two arguments, bigint for one.
 func (a *AdvisoryCall) ArgTypeOID() uint32 {
 	if len(a.Args) == 2 {
 		return Int4OID
@@ -68,15 +68,15 @@ func (a *AdvisoryCall) ArgTypeOID() uint32 {
 	return Int8OID
 }
 
-// advisoryVerbs maps the advisory lock functions that Sluice carries out to their effects.
+// advisoryVerbs maps the names of the lock functions that Sluice carries out to what the functions do.
 var advisoryVerbs = map[string]AdvisoryAction{"pg_advisory_lock": LockAdvisory, "pg_try_advisory_lock": TryAdvisory,
 	"pg_advisory_unlock": UnlockAdvisory, "pg_advisory_unlock_all": UnlockAllAdvisory}
 
-// inTable is the text of Finding.Action for advisory locks that Sluice carries out.
+// inTable is the Finding.Action for an advisory lock that Sluice carries out.
 const inTable = "carried out by a row of the table sluice.advisory_locks, with a lease"
 
-// planAdvisoryLock plans a call of a lock function, which Sluice executes itself, or refuses other uses of advisory
-// locks. The result is false for other statements. If it is true, no other rule applies to the statement.
+// planAdvisoryLock plans a call of a lock function, which Sluice itself carries out. It refuses other uses of advisory
+// locks. It returns true for these two, and no other rule then applies. For other statements it returns false.
 func (r *rewriter) planAdvisoryLock(p *statementPart) bool {
 	if !p.advisory || !r.rules.Advisory {
 		return false
@@ -108,7 +108,7 @@ var (
 		Detail: "Sluice keeps advisory locks itself (" + AdvisoryKey + "), and DSQL has none.", Hint: "Send the statement by itself."}
 )
 
-// parseAdvisoryCall returns the lock call of a SELECT, or nil if Sluice does not carry the statement out.
+// parseAdvisoryCall returns the lock call of a SELECT, or nil if Sluice cannot carry it out.
 func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 	if !m.Is("SelectStmt") {
 		return nil
@@ -130,7 +130,7 @@ func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 		}
 		a.Args = append(a.Args, arg)
 	}
-	// The parameters must be numbered from 1 without a gap, because the type of a missing parameter is unknown.
+	// Parameters must be numbered from 1 without a gap, because Sluice cannot know the type of a missing parameter.
 	if n == 2 && a.Args[0].Param == 0 && a.Args[1].Param > 1 || n > 0 && a.Args[0].Param > 2 || n == 1 && a.Args[0].Param > 1 ||
 		n == 2 && a.Args[0].Param == 2 && a.Args[1].Param != 1 || n == 2 && a.Args[1].Param > 2 {
 		return nil
@@ -138,7 +138,7 @@ func parseAdvisoryCall(m parse.TreeNode) *AdvisoryCall {
 	return a
 }
 
-// parseAdvisoryArg reads one argument of a lock function. Its type is integer if narrow is true, otherwise bigint.
+// parseAdvisoryArg reads one argument of a lock function: an integer if narrow is set, otherwise a bigint.
 func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok bool) {
 	least, most := int64(math.MinInt64), int64(math.MaxInt64)
 	if narrow {
@@ -171,7 +171,7 @@ func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok boo
 	}
 	text := constantNumber(node)
 	value, err := strconv.ParseInt(text, 10, 64)
-	// A number beyond integer is a bigint, which pg_advisory_lock(integer, integer) does not accept.
+	// A number too great for integer has the type bigint. pg_advisory_lock(integer, integer) does not accept it.
 	if err != nil || value < least || value > most {
 		return arg, false
 	}
@@ -179,7 +179,7 @@ func parseAdvisoryArg(node parse.TreeNode, narrow bool) (arg AdvisoryArg, ok boo
 	return arg, true
 }
 
-// constantNumber returns the text of a number constant, or of a string constant without blanks around it.
+// constantNumber returns the text of a number constant, or of a string constant without outer blanks.
 func constantNumber(node parse.TreeNode) string {
 	switch {
 	case node.Child("ival").Shape != nil:
@@ -190,7 +190,7 @@ func constantNumber(node parse.TreeNode) string {
 	return strings.Trim(node.Child("sval").Text("sval"), " \t\n\r\f\v")
 }
 
-// isBuiltinTypeName reports whether names, a qualified name, denotes the type want of pg_catalog.
+// isBuiltinTypeName reports whether names, the parts of a type's name, mean the builtin type want of pg_catalog.
 func isBuiltinTypeName(names []string, want string) bool {
 	switch len(names) {
 	case 1:

@@ -14,26 +14,26 @@ type analysis struct {
 	inert bool
 	// contends reports that the statement locks or changes existing rows.
 	contends bool
-	modifies bool // rows are changed
+	modifies bool // the statement changes rows
 	tables   []tableRef
-	// ctes are the names of the WITH queries that the visited node may name. hidden counts each of these names.
+	// ctes are the names of the WITH queries in scope at the visited node. hidden counts the WITH queries of each name.
 	ctes   []string
 	hidden map[string]int
 
-	calls, sets       bool             // calls a function that may change settings; calls set_config with is_local true
+	calls, sets       bool             // calls a function that may change settings; calls a set_config that is local
 	locked            []parse.TreeNode // queries with locking clauses
 	samples, advisory bool             // uses TABLESAMPLE; takes an advisory lock
 	uuids             bool             // calls uuid_generate_v4 of any schema
 	setsConfig        bool             // calls set_config, or executes a prepared statement that may
-	unsure            bool             // the statement may run a user's function (Plan.IsSureRead)
+	unsure            bool             // the statement may run a function of a user (Plan.IsSureRead)
 	prepares          bool             // the statement is a PREPARE, whose query runs later
-	sequence          string           // the sequence state that the statement reads, for Plan.Sequence
+	sequence          string           // the sequence state that the statement reads, such as currval (Plan.Sequence)
 	questions         []sequenceStateCall
-	callsUnknown      bool     // calls a function that is no builtin or may write
+	callsUnknown      bool     // calls a function that is not builtin, or that may write
 	leaves            bool     // for Statement.Leaves: calls a function that may leave state at the backend
-	advances          string   // the first called function that advances a sequence
+	advances          string   // the first function in the statement that advances a sequence
 	executes          string   // for Statement.Executes: the name of a statement that Sluice may have prepared
-	parameters        []string // parameters that current_setting reads
+	parameters        []string // settings that current_setting reads
 }
 
 // tableRef is a table that the text of a statement names.
@@ -42,22 +42,23 @@ type tableRef struct {
 	at   int // offset in the text
 }
 
-// functionPins maps functions that leave state in the session to the reason why it must keep its backend. set_config
-// is handled apart. Unlock functions are missing because an advisory lock already ties the session to its backend.
+// functionPins maps functions that leave state in the session to the PinReason for which the session must keep its
+// backend. recordFunction handles set_config separately. Unlock functions need no entry, because an advisory lock
+// already pins the session.
 var functionPins = map[string]PinReason{
 	"setseed":                     PinSeed,
 	"pg_advisory_lock":            PinAdvisory,
 	"pg_advisory_lock_shared":     PinAdvisory,
 	"pg_try_advisory_lock":        PinAdvisory,
 	"pg_try_advisory_lock_shared": PinAdvisory,
-	// No view of the server shows the state that the functions with PinProcedural leave.
+	// Functions with PinProcedural leave state that no view of the server shows.
 	"pg_backup_start":                     PinProcedural,
 	"pg_start_backup":                     PinProcedural,
 	"pg_replication_origin_session_setup": PinProcedural,
 }
 
 // statelessFuncs are builtin functions with side effects that leave no hidden state at the backend. Some leave locks,
-// sequence numbers or settings, but the statement's text shows these.
+// sequence numbers or settings, which the statement's text shows.
 var statelessFuncs = map[string]bool{
 	"nextval": true, "setval": true, "currval": true, "lastval": true, "setseed": true, "set_config": true,
 	"pg_notify": true, "pg_sleep": true, "pg_sleep_for": true, "pg_sleep_until": true,
@@ -83,7 +84,7 @@ func (a *analysis) setPin(why PinReason) {
 	}
 }
 
-// visit walks the node m and all its descendants. The recursion is bounded by the limit of nesting (parse.CheckLimits).
+// visit walks the node m and all its descendants. parse.CheckLimits limits the nesting, and so the recursion.
 func (a *analysis) visit(m parse.TreeNode) {
 	a.markIfUnsure(m)
 	switch m.TypeName() {
@@ -95,7 +96,7 @@ func (a *analysis) visit(m parse.TreeNode) {
 	case "LockingClause":
 		a.raiseKind(Write)
 		a.markContending()
-		return // FOR UPDATE OF names items of FROM, not tables
+		return // FOR UPDATE OF names items of FROM, which may be aliases and no tables
 	case "RangeTableSample":
 		a.samples = true
 	case "IntoClause":
@@ -110,13 +111,13 @@ func (a *analysis) visit(m parse.TreeNode) {
 	case "FuncCall":
 		a.recordCall(m)
 	case "A_Indirection":
-		// The expression (x).f calls function f if x has no field f.
+		// In (x).f, f is a function if x has no field f.
 		for _, name := range m.Names("indirection") {
 			a.recordFunction("", name, parse.TreeNode{})
 		}
 	case "String":
 		if isTemp(m.Text("sval")) {
-			a.setPin(PinTemp) // a name in pg_temp, which may occur in any list of names
+			a.setPin(PinTemp) // a name in the schema pg_temp, which may occur in any list of names
 		}
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
 		a.visitQuery(m)
@@ -127,8 +128,8 @@ func (a *analysis) visit(m parse.TreeNode) {
 	}
 }
 
-// visitQuery walks a statement that may have WITH queries. A WITH query hides the table of its name in the statement
-// and in other WITH queries. The target of an INSERT, UPDATE or DELETE is never hidden.
+// visitQuery walks a statement that may have WITH queries. A WITH query hides the table of the same name in the
+// statement and in other WITH queries. It never hides the target of an INSERT, UPDATE or DELETE.
 func (a *analysis) visitQuery(m parse.TreeNode) {
 	outer := len(a.ctes)
 	target := parse.TreeNode{}
@@ -141,7 +142,7 @@ func (a *analysis) visitQuery(m parse.TreeNode) {
 		target = m.Child("relation")
 		a.recordTable(target, true)
 		if m.Is("UpdateStmt") && target.Text("relname") == "pg_settings" && !a.inert {
-			a.setPin(PinSetConfig) // the view's rule calls set_config
+			a.setPin(PinSetConfig) // an UPDATE of the view pg_settings calls set_config
 			a.setsConfig = true
 		}
 	}
@@ -172,7 +173,7 @@ func (a *analysis) visitQuery(m parse.TreeNode) {
 	a.ctes = a.ctes[:outer]
 }
 
-// hideTable records that a WITH query with this name is in scope, and hides the table of the same name.
+// hideTable records that a WITH query of this name is in scope. It hides the table of the same name.
 func (a *analysis) hideTable(name string) {
 	if a.hidden == nil {
 		a.hidden = map[string]int{}
@@ -181,7 +182,8 @@ func (a *analysis) hideTable(name string) {
 	a.ctes = append(a.ctes, name)
 }
 
-// recordTable records a table of the statement. target means a table that is written, which no WITH query hides.
+// recordTable records a table of the statement. target means that the statement writes the table, so that no WITH query
+// hides it.
 func (a *analysis) recordTable(m parse.TreeNode, target bool) {
 	schema, name := m.Text("schemaname"), m.Text("relname")
 	if m.Text("relpersistence") == "t" || isTemp(schema) {
@@ -198,7 +200,7 @@ func (a *analysis) recordTable(m parse.TreeNode, target bool) {
 	a.tables = append(a.tables, tableRef{name, m.Integer("location")})
 }
 
-// isTemp reports whether a schema holds the temporary objects of a session.
+// isTemp reports whether the schema contains the temporary objects of a session.
 func isTemp(schema string) bool {
 	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
 }
@@ -223,7 +225,7 @@ func (a *analysis) recordObjects(m parse.TreeNode) {
 	}
 }
 
-// recordCall records the effects of a function call on the session and on rows.
+// recordCall records the effects that a function call has on the session and on rows.
 func (a *analysis) recordCall(m parse.TreeNode) {
 	schema, name := "", ""
 	switch names := m.Names("funcname"); len(names) {
@@ -238,7 +240,7 @@ func (a *analysis) recordCall(m parse.TreeNode) {
 	a.recordFunction(schema, name, m)
 }
 
-// recordFunction records the effects of calling a function. call is the call's node, or absent for the notation (x).f.
+// recordFunction records the effects of a function. call is the node of the call, and is absent for the notation (x).f.
 func (a *analysis) recordFunction(schema, name string, call parse.TreeNode) {
 	if a.inert {
 		if a.prepares && (schema == "" || schema == "pg_catalog") {
@@ -276,7 +278,7 @@ func (a *analysis) recordFunction(schema, name string, call parse.TreeNode) {
 	}
 }
 
-// changesNoSetting reports whether a function with side effects is known to change no setting.
+// changesNoSetting reports whether the function, which has side effects, certainly changes no setting.
 func changesNoSetting(name string) bool {
 	switch name {
 	case "nextval", "setval", "currval", "lastval", "setseed":
@@ -285,8 +287,8 @@ func changesNoSetting(name string) bool {
 	return strings.HasPrefix(name, "pg_") || strings.HasPrefix(name, "lo_") || strings.HasPrefix(name, "txid_")
 }
 
-// isLocalSetConfig reports whether the effect of a set_config call ends with its transaction: its third argument is the
-// constant TRUE.
+// isLocalSetConfig reports whether a set_config call changes the setting only for its transaction. The call does if its
+// third argument is the constant TRUE.
 func isLocalSetConfig(call parse.TreeNode) bool {
 	if call.Shape == nil {
 		return false

@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// statementTrait holds the properties that all statements of one parser type share. Types without an entry in
-// statementTraits are DDL.
+// statementTrait holds the properties that all statements of one parser type share. A type that has no entry in
+// statementTraits is DDL.
 type statementTrait struct {
 	kind StatementKind
 	does LocalWork
 	pin  PinReason
-	// inert means that statements of the type store the queries that they contain and do not run them. Writes and calls
-	// in such queries do not count.
+	// inert means that statements of the type store the queries that they contain, and do not run them. Writes and
+	// function calls in these queries do not count.
 	inert bool
 }
 
@@ -28,14 +28,14 @@ var statementTraits = map[string]statementTrait{
 	"NotifyStmt":         {kind: Write},
 	"CheckPointStmt":     {kind: Write},
 	"ConstraintsSetStmt": {kind: Write},
-	"CopyStmt":           {kind: Read}, // analyze changes COPY FROM and COPY of a file to Write
-	"ExplainStmt":        {kind: Read}, // with ANALYZE: as strong as its statement, see analyze
+	"CopyStmt":           {kind: Read}, // analyze changes COPY FROM, and a COPY to or from a file, to Write
+	"ExplainStmt":        {kind: Read}, // analyze gives EXPLAIN ANALYZE the kind of its statement
 	"VariableShowStmt":   {kind: Read},
 	"VariableSetStmt":    {kind: Setting, does: Sets},
 	"DiscardStmt":        {kind: Setting, does: Sets},
 	"DeallocateStmt":     {kind: Setting, does: Deallocates},
 	"TransactionStmt":    {kind: Control, does: Ends},
-	// A cursor has the kind of its query. Rows are locked at FETCH, not at DECLARE.
+	// A cursor has the kind of its query. The server locks rows at FETCH, not at DECLARE.
 	"DeclareCursorStmt":  {kind: Read},
 	"FetchStmt":          {kind: Write},
 	"ClosePortalStmt":    {kind: Write},
@@ -46,13 +46,13 @@ var statementTraits = map[string]statementTrait{
 	"LoadStmt":           {kind: Write, pin: PinLoad},
 	"DoStmt":             {kind: DDL, pin: PinProcedural},
 	"CallStmt":           {kind: DDL, pin: PinProcedural},
-	"CreateStmt":         {kind: DDL, inert: true}, // DEFAULT expressions run at INSERT
+	"CreateStmt":         {kind: DDL, inert: true}, // the server runs DEFAULT expressions at INSERT
 	"ViewStmt":           {kind: DDL, inert: true},
 	"CreateFunctionStmt": {kind: DDL, inert: true},
 	"RuleStmt":           {kind: DDL, inert: true},
 }
 
-// draftPlan returns the plan of a parsed text before any rewriting rule, and a statementPart for each statement.
+// draftPlan returns the plan of a parsed text before any rewriting, and a statementPart for each statement.
 func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan, parts := buildPlan(sql, tree)
 	for i := range parts {
@@ -64,7 +64,7 @@ func (p *Planner) draftPlan(sql string, tree parse.TreeNode) (*Plan, []statement
 	return plan, parts
 }
 
-// buildPlan returns the plan of a parsed text without operation names, and a statementPart for each statement.
+// buildPlan returns the plan of a parsed text, still without operation names, and a statementPart for each statement.
 func buildPlan(sql string, tree parse.TreeNode) (*Plan, []statementPart) {
 	plan := &Plan{}
 	var parts []statementPart
@@ -98,7 +98,7 @@ func leadingBlankLen(sql string) int {
 	return l.Pos
 }
 
-// planStatement returns the plan of one statement, without its position, and stores in p what the rewriting rules need.
+// planStatement returns the plan of one statement without its offsets, and stores in p facts for the rewriting rules.
 func planStatement(p *statementPart) Statement {
 	m := p.node
 	t, ok := statementTraits[m.TypeName()]
@@ -132,7 +132,7 @@ func planStatement(p *statementPart) Statement {
 	return st
 }
 
-// analyze sets the fields of st that depend on tables, function calls and clauses.
+// analyze sets those fields of st that depend on tables, function calls and clauses of the statement.
 func (st *Statement) analyze(p *statementPart, inert bool) {
 	m, modifies := p.node, false
 	switch m.TypeName() {
@@ -177,7 +177,7 @@ func (st *Statement) analyze(p *statementPart, inert bool) {
 	}
 }
 
-// isExplainAnalyze reports whether an EXPLAIN has ANALYZE, and so runs the explained statement.
+// isExplainAnalyze reports whether an EXPLAIN has ANALYZE, so that the server also runs the explained statement.
 func isExplainAnalyze(m parse.TreeNode) bool {
 	for option := range m.List("options") {
 		if option.Text("defname") != "analyze" {

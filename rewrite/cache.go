@@ -10,25 +10,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// cacheShards is the number of parts of a cache, each with its own lock. Concurrent lookups rarely share a lock.
+// cacheShards is the number of parts of a cache. Each part has its own lock, so that concurrent lookups rarely share a
+// lock.
 const cacheShards = 16
 
-// cache stores plans by text and by planner and NameResolver (Planner.cacheKey). A cache is bounded in entries and
-// bytes, and safe for concurrent use. A lookup allocates nothing.
+// cache stores plans, keyed by text and by Planner.cacheKey (the planner and the NameResolver). It is bounded in
+// entries and in bytes, and safe for concurrent use. A lookup allocates nothing.
 type cache struct {
 	seed   maphash.Seed
 	shards []cacheShard
-	// longest is the length in bytes of the longest text that the cache accepts.
+	// longest is the greatest length in bytes of a text that the cache accepts.
 	longest int
 }
 
-// cacheShard is one part of a cache. A cacheShard evicts by the CLOCK algorithm: the hand skips entries that were
-// used since its last pass, and marks them unused. The hand evicts the first unused entry.
+// cacheShard is one part of a cache. It evicts by the CLOCK algorithm: the hand passes over the entries, and marks used
+// entries as unused. The hand evicts the first entry that was not used since its last pass.
 type cacheShard struct {
 	maxEntries, maxBytes int
 
 	mu      sync.RWMutex
-	entries map[uint64]*cacheEntry // by hash; of two texts with the same hash only the first is stored
+	entries map[uint64]*cacheEntry // by hash; if two texts have the same hash, only the first is stored
 	clock   []*cacheEntry
 	hand    int
 	bytes   int
@@ -44,10 +45,10 @@ type cacheEntry struct {
 	used  atomic.Bool
 }
 
-// namesMultiplier multiplies the small numbers of NameResolvers, so that their hashes differ in many bits.
+// namesMultiplier multiplies the result of Planner.cacheKey, so that the hashes of small numbers differ in many bits.
 const namesMultiplier = 0x9e3779b97f4a7c15
 
-// newCache returns a cache whose bounds are divided equally among its parts (cacheShard).
+// newCache returns a cache for a number of entries that take at most bytes bytes. Each cacheShard has an equal share.
 func newCache(entries, bytes int) *cache {
 	n := min(cacheShards, entries)
 	c := &cache{seed: maphash.MakeSeed(), shards: make([]cacheShard, n), longest: bytes / n}
@@ -76,7 +77,7 @@ func (c *cache) find(names uint64, text []byte) *Plan {
 	return e.plan
 }
 
-// add stores a plan in the cache, unless the entry alone exceeds the bytes of a cacheShard.
+// add stores a plan in the cache. It does not store an entry that is larger than a whole cacheShard.
 func (c *cache) add(names uint64, text string, plan *Plan) {
 	hash := maphash.String(c.seed, text) ^ names*namesMultiplier
 	s := &c.shards[hash%uint64(len(c.shards))]
@@ -88,7 +89,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.entries[hash] != nil {
-		return // another goroutine stored it first
+		return // another goroutine has stored the plan first
 	}
 	for len(s.clock) >= s.maxEntries || s.bytes+e.bytes > s.maxBytes {
 		s.evictLocked()
@@ -98,7 +99,7 @@ func (c *cache) add(names uint64, text string, plan *Plan) {
 	s.bytes += e.bytes
 }
 
-// evictLocked removes one entry of the cacheShard, which must not be empty. The caller has locked s.mu.
+// evictLocked removes one entry of the cacheShard, which must have at least one. The caller must hold s.mu.
 func (s *cacheShard) evictLocked() {
 	for {
 		if s.hand >= len(s.clock) {
@@ -109,7 +110,7 @@ func (s *cacheShard) evictLocked() {
 			s.hand++
 			continue
 		}
-		// The youngest entry moves to the free place, which the hand of the CLOCK algorithm reaches last.
+		// The youngest entry moves to the free place. The hand of the CLOCK algorithm reaches this place last.
 		last := len(s.clock) - 1
 		s.clock[s.hand] = s.clock[last]
 		s.clock[last] = nil
@@ -121,10 +122,10 @@ func (s *cacheShard) evictLocked() {
 	}
 }
 
-// wordBytes is the size of a string header, used to estimate the cost of an element in a map or slice.
+// wordBytes is the size in bytes of a Go string header. Estimates of the memory of maps and slices use it.
 const wordBytes = int(unsafe.Sizeof(""))
 
-// Bytes estimates the memory of a plan in bytes. The plans that all texts of a kind share count as 0.
+// Bytes estimates the memory of a plan in bytes. Plans that many texts share, such as emptyPlan, count as 0.
 func (p *Plan) Bytes() int {
 	if p == emptyPlan || p == guardedPlan || p == unparsedMappedPlan || p == foreignPlan {
 		return 0
@@ -135,7 +136,7 @@ func (p *Plan) Bytes() int {
 		n += p.substituteBytes()
 	}
 	if p.splits {
-		n += 3*len(p.source) + len(p.Text) // the texts of a SplitQuery, which may be built later
+		n += 3*len(p.source) + len(p.Text) // the texts of a SplitQuery, which SplitPlan may build later
 	}
 	for i := range p.Statements {
 		st := &p.Statements[i]
@@ -144,7 +145,7 @@ func (p *Plan) Bytes() int {
 		}
 		n += st.stepBytes(len(p.source))
 		if t := st.Truncation; t != nil {
-			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // includes the text of its batches
+			n += int(unsafe.Sizeof(*t)) + 8*len(p.Text) // includes the texts of the TRUNCATE's batches
 		}
 		for _, notice := range st.Notices {
 			n += int(unsafe.Sizeof(notice)) + len(notice.Message) // Detail is a constant
@@ -178,8 +179,8 @@ func (p *Plan) Bytes() int {
 	return n
 }
 
-// stepBytes estimates the memory in bytes of the plan in Statement.Steps. source is the length of the client's text,
-// to which the plan refers.
+// stepBytes estimates the memory in bytes of the plan in Statement.Steps. source is the length of the client's text, to
+// which the plan may refer.
 func (st *Statement) stepBytes(source int) int {
 	if st.Steps == nil {
 		return 0

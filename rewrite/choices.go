@@ -7,14 +7,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/alter"
 )
 
-// OwnPrefix is the prefix of Sluice's own settings, by which clients override configuration keys (ClientOptions).
+// OwnPrefix is the prefix of Sluice's own settings. By SET of one of them, a client overrides a configuration key.
 const OwnPrefix = "sluice."
 
-// ClientOptions are values of configuration keys that a user or a client may override. "" means no override.
-// ClientOptions are comparable.
+// ClientOptions are the values of the configuration keys that a user or a client may override. The value "" does not
+// override the key. ClientOptions are comparable.
 type ClientOptions [choiceCount]string
 
-// These are the indexes of configuration keys in ClientOptions.
+// These are the indexes of configuration keys in ClientOptions, and their number.
 const (
 	carryOutChoice = iota
 	addColumnDefaultChoice
@@ -26,14 +26,14 @@ const (
 	choiceCount
 )
 
-// CarryOutKey is the key whose value is the default of other keys in ClientOptions. CreateIndexWaitKey sets
-// Rules.AwaitIndex.
+// CarryOutKey is the configuration key whose value is the default of other keys in ClientOptions. CreateIndexWaitKey is
+// the key that sets Rules.AwaitIndex.
 const (
 	CarryOutKey        = "ddl.carry_out"
 	CreateIndexWaitKey = "rewrite.create_index_wait"
 )
 
-// These are values that several configuration keys or rules share.
+// These are values of configuration keys that several keys or rules share.
 const (
 	carryOutAll   = "all"
 	refusePolicy  = "refuse"
@@ -45,7 +45,7 @@ const (
 type clientOption struct {
 	key    string
 	values []string
-	// losses maps a value of the key to what a client gives up by choosing the value. A value without loss is missing.
+	// losses maps a value of the key to what a client gives up by choosing it. A value without a loss is missing.
 	losses map[string]string
 }
 
@@ -77,7 +77,7 @@ func ClientOptionKeys() []string {
 	return keys
 }
 
-// findClientOption returns the index and the description of a key. c is nil for a key that clients cannot override.
+// findClientOption returns the index and description of a configuration key, or a nil c if clients cannot override it.
 func findClientOption(key string) (i int, c *clientOption) {
 	i = slices.IndexFunc(optionTable[:], func(c clientOption) bool { return c.key == key })
 	if i < 0 {
@@ -100,8 +100,8 @@ func ClientOptionValues(key string) []string {
 	return nil
 }
 
-// ParseClientOption returns the value of a configuration key in the spelling of the configuration. ParseClientOption
-// accepts any case, and for booleans also on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
+// ParseClientOption returns a value of a configuration key in the spelling of the configuration. It accepts any letter
+// case, and for booleans also on, off, yes, no, 1 and 0. ok is false for a value that the key cannot have.
 func ParseClientOption(key, value string) (normal string, ok bool) {
 	value = strings.ToLower(strings.TrimSpace(value))
 	values := ClientOptionValues(key)
@@ -116,7 +116,7 @@ func ParseClientOption(key, value string) (normal string, ok bool) {
 	return value, slices.Contains(values, value)
 }
 
-// OptionLoss returns what a client loses by choosing a value of a configuration key, or "" for nothing.
+// OptionLoss returns what a client gives up if it chooses a value of a configuration key, or "" for nothing.
 func OptionLoss(key, value string) string {
 	if _, c := findClientOption(key); c != nil {
 		return c.losses[value]
@@ -124,7 +124,7 @@ func OptionLoss(key, value string) string {
 	return ""
 }
 
-// WithOption returns the options c with one key set to a value of ParseClientOption. The value "" removes the override.
+// WithOption returns c with one key set to value, a result of ParseClientOption. The value "" removes the override.
 func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	if i, found := findClientOption(key); found != nil {
 		c[i] = value
@@ -132,7 +132,7 @@ func (c ClientOptions) WithOption(key, value string) ClientOptions {
 	return c
 }
 
-// WithDefaults returns the options c. Keys that c does not override have their values in the parameter below.
+// WithDefaults returns c, with values from below for the keys that c does not override.
 func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	for i := range c {
 		if c[i] == "" {
@@ -142,8 +142,8 @@ func (c ClientOptions) WithDefaults(below ClientOptions) ClientOptions {
 	return c
 }
 
-// applyTo returns the rules r, changed by the client options c. Rules that neither their own key nor the key
-// ddl.carry_out in c sets keep their values.
+// applyTo returns the rules r, changed by the client options c. c sets a rule by the rule's own key or by
+// ddl.carry_out. If c sets neither key, the rule stays as it is in r.
 func (c ClientOptions) applyTo(r Rules) Rules {
 	or := func(i int, carried string) (value string, said bool) {
 		switch all := c[carryOutChoice]; {
@@ -176,7 +176,7 @@ func (c ClientOptions) applyTo(r Rules) Rules {
 	return r
 }
 
-// ruleVariant holds the fields of Rules that a client's options can change.
+// ruleVariant holds those fields of Rules that a client's options can change.
 type ruleVariant struct {
 	backfill, notNullCheck, retype, enums, awaitIndex bool
 	inTransactions                                    DDLInTransactions
@@ -186,8 +186,8 @@ func (r *Rules) variant() ruleVariant {
 	return ruleVariant{r.Backfill, r.NotNullCheck, r.Retype, r.Enums, r.AwaitIndex, r.InTransactions}
 }
 
-// ForOptions returns the planner of a session with client options c, which override those of the configuration. The
-// values of all keys bound the number of planners. All planners share the cache, the counts and the limits.
+// ForOptions returns the planner for a session with the client options c, which override the configuration. The number
+// of planners is bounded, because each key has few values. All planners share the cache, the counts and the limits.
 func (p *Planner) ForOptions(c ClientOptions) *Planner {
 	if c == (ClientOptions{}) {
 		return p.basePlanner()
@@ -217,7 +217,7 @@ func (p *Planner) forNonEmptyOptions(c ClientOptions) *Planner {
 	return made
 }
 
-// basePlanner returns the planner for sessions without client options, from which p was made.
+// basePlanner returns the planner for sessions without client options. p was made from it, or is this planner.
 func (p *Planner) basePlanner() *Planner {
 	if p.of != nil {
 		return p.of
@@ -225,13 +225,13 @@ func (p *Planner) basePlanner() *Planner {
 	return p
 }
 
-// VariantNumber returns the planner's number among the planners of ForOptions. 0 means no client options.
+// VariantNumber returns the number of a planner that ForOptions made. 0 means a planner without client options.
 func (p *Planner) VariantNumber() uint64 { return p.number }
 
-// InTransactions returns how the planner's rules handle DDL in transactions.
+// InTransactions says how the planner's rules handle DDL in a transaction with other statements.
 func (p *Planner) InTransactions() DDLInTransactions { return p.config.Rules.InTransactions }
 
-// OptionValue returns the value of a configuration key by the client options c, or by the configuration.
+// OptionValue returns the value that a configuration key has for a session with the client options c.
 func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	base := p.basePlanner()
 	all := c.WithDefaults(base.config.Choices)
@@ -261,10 +261,10 @@ func (p *Planner) OptionValue(key string, c ClientOptions) string {
 	return ""
 }
 
-// dependsOnOptions reports whether a client's options may change the plan. The options affect only DDL.
+// dependsOnOptions reports whether a client's options may change the plan. They affect only DDL.
 func (p *Plan) dependsOnOptions() bool { return p.Kind == DDL }
 
-// VariantNumberIn returns the VariantNumber of a planner if the plan depends on client options, otherwise 0.
+// VariantNumberIn returns the VariantNumber of the planner by, or 0 if the plan does not depend on client options.
 func (p *Plan) VariantNumberIn(by *Planner) uint64 {
 	if p.dependsOnOptions() {
 		return by.number

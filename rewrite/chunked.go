@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A DELETE of more rows than a transaction may change can run in batches. Sluice uses batches only after the server
-// refused the statement.
+// A DELETE that changes more rows than DSQL allows in a transaction can run in batches. Sluice runs batches only after
+// the server has refused the whole DELETE.
 
-// BatchedDelete is a DELETE that Sluice may run in batches, each in its own transaction. Its condition selects the same
-// rows in every transaction, except for changes by other sessions.
+// BatchedDelete is a DELETE that Sluice may run in batches, each in its own transaction. The DELETE's condition selects
+// the same rows in every transaction, except for changes by other sessions.
 type BatchedDelete struct {
-	// Table is the name of the DELETE's table for a cast to regclass: quoted, and with the schema if the text has one.
+	// Table is the SQL name of the DELETE's table, for a cast to regclass. It has the schema if the text has one.
 	Table string
 
-	// truncates is the TRUNCATE that the batches replace, or nil. If it is not nil, each has the batches of every table.
+	// truncates is the TRUNCATE that the batches replace, or nil. For a TRUNCATE, each has one BatchedDelete per table.
 	truncates *Truncation
 	each      []*BatchedDelete
 
-	head      string // the DELETE up to and including WHERE
+	head      string // the text of the DELETE up to and including WHERE
 	condition string
 	tree      parse.TreeNode
 }
 
-// lazyBatchedDelete builds and stores a plan's BatchedDelete at the first request.
+// lazyBatchedDelete holds a plan's BatchedDelete, which Planner.BatchedDelete builds at its first call.
 type lazyBatchedDelete struct {
 	once sync.Once
 	form *BatchedDelete
@@ -37,8 +37,9 @@ type lazyBatchedDelete struct {
 // ChunkedKey is the configuration key that sets Rules.Chunked.
 const ChunkedKey = "rewrite.chunked_delete"
 
-// These are hints for the client of a DELETE that exceeds the row limit of a transaction. The hints are for a table
-// outside Rules.Chunked, a DELETE that cannot run in batches, one inside a block, and one beside other statements.
+// These are hints for a client whose DELETE exceeds the row limit of a transaction. In this order, they are for a table
+// outside of Rules.Chunked, and for a DELETE that cannot run in batches. The last two are for a DELETE inside a block,
+// and for one beside other statements.
 const (
 	ChunkedUnlistedHint = "List the table under " + ChunkedKey + ": a DELETE that is sent alone outside of a transaction is then carried out in batches. Or delete at most 3,000 rows at a time."
 	ChunkedOtherHint    = ChunkedKey + " is for DELETE FROM table WHERE with comparisons of its columns with constants or parameters, joined by AND. Delete at most 3,000 rows at a time."
@@ -51,13 +52,13 @@ func IsRowLimitError(code string, message []byte) bool {
 	return code == "54000" && string(message) == "transaction row limit exceeded"
 }
 
-// IsSizeLimitError reports whether a server error says that a transaction changes too many rows or bytes.
+// IsSizeLimitError reports whether a server error says that a transaction changes too many rows, or too many bytes.
 func IsSizeLimitError(code string, message []byte) bool {
 	return IsRowLimitError(code, message) || code == "54000" && strings.HasPrefix(string(message), "transaction size limit ")
 }
 
-// mayBeBatched reports whether a plan, made from a text's words, may be a DELETE from a table of Rules.Chunked.
-// Sluice must parse such a text. table is the table's name in the text.
+// mayBeBatched reports whether a plan, which Sluice made without a parse, may be a DELETE from a table of
+// Rules.Chunked. Sluice must then parse the text. table is the table's name in the text.
 func (r *Rules) mayBeBatched(plan *Plan, table []byte) bool {
 	if len(r.Chunked) == 0 || len(plan.Statements) != 1 || !plan.Statements[0].IsDelete() {
 		return false
@@ -73,11 +74,12 @@ func (st *Statement) IsDelete() bool {
 	return st.Kind == Write && (st.Operation == "delete" || strings.HasPrefix(st.Operation, "delete_"))
 }
 
-// MayRunInBatches reports whether the plan's text is a single DELETE from a table of Rules.Chunked.
+// MayRunInBatches reports whether the plan is a single DELETE from a table of Rules.Chunked, or a TRUNCATE that may run
+// in batches.
 func (p *Plan) MayRunInBatches() bool { return p.listed }
 
-// markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.Chunked, and for a TRUNCATE that may
-// run in batches.
+// markBatchCandidate sets Plan.listed for a single DELETE from a table of Rules.Chunked. It also sets Plan.listed for a
+// TRUNCATE that may run in batches.
 func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) {
 	st := plan.SingleStatement()
 	if st != nil && st.Truncation != nil && r.Truncate == TruncateBatches && plan.Text != "" {
@@ -97,7 +99,7 @@ func (r *Rules) markBatchCandidate(sql string, tree parse.TreeNode, plan *Plan) 
 	}
 }
 
-// BatchedDelete returns the batches of plan, a plan of this planner, or nil without any. The first call builds them.
+// BatchedDelete returns the batches of a plan of this planner, or nil if the plan has none. The first call builds them.
 func (p *Planner) BatchedDelete(plan *Plan) *BatchedDelete {
 	if !plan.listed {
 		return nil
@@ -141,7 +143,7 @@ func newBatchedDelete(text string) *BatchedDelete {
 	}
 	ph := parse.LexTokens([]byte(text), st.Start, st.End)
 	for i := range ph.Tokens {
-		if ph.IsKeyword(i, "where") { // a reserved word, and no query can precede it
+		if ph.IsKeyword(i, "where") { // WHERE is a reserved word, and no subquery can precede it here
 			end := int(ph.Tokens[i].End)
 			c.head, c.condition = text[st.Start:end], text[end:st.End]
 			return c
@@ -150,7 +152,7 @@ func newBatchedDelete(text string) *BatchedDelete {
 	return nil
 }
 
-// isPlainDelete reports whether a DELETE consists of a table without an alias and a condition.
+// isPlainDelete reports whether a DELETE has only a table without an alias, and a condition.
 func isPlainDelete(node, table parse.TreeNode) bool {
 	for _, clause := range []string{"using_clause", "returning_list", "with_clause"} {
 		if len(node.Values(clause)) > 0 {
@@ -161,7 +163,7 @@ func isPlainDelete(node, table parse.TreeNode) bool {
 		table.Text("catalogname") == ""
 }
 
-// isStableCondition reports whether a condition gives the same result whenever it is evaluated. The condition must be
+// isStableCondition reports whether a condition selects the same rows each time it runs. The condition must consist of
 // comparisons of the table's columns with constants, joined by AND.
 func isStableCondition(m parse.TreeNode, table string) bool {
 	switch {
@@ -178,7 +180,7 @@ func isStableCondition(m parse.TreeNode, table string) bool {
 	return false
 }
 
-// isStableComparison reports whether an expression compares a column of the table with constants.
+// isStableComparison reports whether an expression compares a column of the table with constants that do not change.
 func isStableComparison(m parse.TreeNode, table string) bool {
 	left, right, names := m.Child("lexpr"), m.Child("rexpr"), m.Names("name")
 	if len(names) != 1 {
@@ -223,8 +225,8 @@ func areStableConstants(list parse.TreeNode) bool {
 	return true
 }
 
-// isStableConstant reports whether m is a parameter or a constant whose value does not depend on the time. m may have
-// casts, and may be the conversion of a constant to hexadecimal digits.
+// isStableConstant reports whether m is a parameter, or a constant whose value does not depend on the time. m may be
+// cast, or converted to hexadecimal digits.
 func isStableConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -241,9 +243,9 @@ func isStableConstant(m parse.TreeNode) bool {
 	return false
 }
 
-// BatchBuilder returns a function that builds the statement of a batch with the given number of rows. key lists the
-// columns of the table's primary key. The batch has the client's parameters. ok is false if a batch would not have
-// the meaning of the client's condition. In that case no batch may be run.
+// BatchBuilder returns the function batch, which builds the DELETE of at most rows rows. key lists the columns of the
+// table's primary key. The DELETE has the parameters of the client's DELETE. ok is false if the DELETE would not have
+// the meaning of the client's condition, so that no batch may run.
 func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string, ok bool) {
 	columns := make([]string, len(key))
 	for i, name := range key {
@@ -251,19 +253,19 @@ func (c *BatchedDelete) BatchBuilder(key []string) (batch func(rows int) string,
 	}
 	list := strings.Join(columns, ", ")
 	batch = func(rows int) string {
-		// The condition is in the subquery only. A condition next to the key list would make planners that expect few
-		// rows run the subquery once for each. One statement sees one snapshot, so the condition holds for all deleted
-		// rows. The newline ends a comment at the end of the condition.
+		// The condition is in the subquery only. If it also were beside the key list, a planner that expects few rows
+		// might run the subquery once for each row. One statement sees one snapshot, so the condition holds for all
+		// deleted rows. The newline ends a comment at the end of the condition.
 		return fmt.Sprintf("%s (%s) IN (SELECT %s FROM %s WHERE (%s\n) ORDER BY %s LIMIT %d)",
 			c.head, list, list, c.Table, c.condition, list, rows)
 	}
 	return batch, len(key) > 0 && (c.truncates != nil || c.verifiesBatch(batch(1)))
 }
 
-// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. PerTable has the order of its tables.
+// Truncation returns the TRUNCATE that the batches replace, or nil for a DELETE. PerTable has its tables in order.
 func (c *BatchedDelete) Truncation() *Truncation { return c.truncates }
 
-// PerTable returns the batches of every table. A DELETE has batches of one table.
+// PerTable returns one BatchedDelete for each table of a TRUNCATE. For a DELETE, it returns c alone.
 func (c *BatchedDelete) PerTable() []*BatchedDelete {
 	if c.truncates == nil {
 		return []*BatchedDelete{c}
@@ -271,7 +273,7 @@ func (c *BatchedDelete) PerTable() []*BatchedDelete {
 	return c.each
 }
 
-// verifiesBatch reports whether a batch's text deletes from the client's table, and selects by the client's condition.
+// verifiesBatch reports whether text deletes from the client's table, and only rows that meet the client's condition.
 func (c *BatchedDelete) verifiesBatch(text string) bool {
 	tree, err := parse.Tree(text)
 	if err != nil {

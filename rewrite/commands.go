@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// An ALTER TABLE of several commands, one of which DSQL refuses, can be carried out command by command. The order is
-// that of PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints stay in one statement, so that they
-// are undone together. Columns are dropped last, so that no values are lost if a command fails.
+// Sluice can carry out an ALTER TABLE of several commands one by one, if DSQL refuses a command. The order is that of
+// PostgreSQL's passes (AT_PASS_*) with two exceptions. Added constraints share one statement, so that Sluice undoes
+// them together. Drops of columns come last, so that no values are lost if a command fails.
 
-// MultiCommand is an ALTER TABLE that Sluice carries out command by command.
+// MultiCommand is an ALTER TABLE of several commands that Sluice carries out one by one.
 type MultiCommand struct {
 	Text  string // the client's statement
 	Parts []AlterCommand
@@ -33,9 +33,9 @@ func (c *MultiCommand) Bytes(int) int {
 	return n
 }
 
-// AlterCommand is a command of a MultiCommand with its plan, or several that only add columns and constraints.
+// AlterCommand is one command of a MultiCommand with its plan, or several commands that add columns and constraints.
 type AlterCommand struct {
-	Text string // the text for the server
+	Text string // the ALTER TABLE for the server
 	St   *Statement
 	// DroppedConstraint is the name of the constraint that the command drops, or "" for none.
 	DroppedConstraint string
@@ -44,11 +44,11 @@ type AlterCommand struct {
 // mostCommands is the maximum number of commands in an ALTER TABLE that Sluice carries out.
 const mostCommands = 100
 
-// eachCommandAlone is the advice for an ALTER TABLE of several commands that Sluice does not carry out.
+// eachCommandAlone is the advice for an ALTER TABLE of several commands that Sluice cannot carry out.
 const eachCommandAlone = "Write each command of it in an ALTER TABLE of its own."
 
-// planMultiCommand plans an ALTER TABLE of several commands. If Sluice does not carry it out, the statement's hint is
-// that of the first refused command.
+// planMultiCommand plans an ALTER TABLE of several commands. If Sluice does not carry out the statement, the statement
+// gets the hint of the first command that DSQL refuses.
 func (r *rewriter) planMultiCommand(p *statementPart) {
 	refused := finding.Feature("")
 	for cmd := range p.node.List("cmds") {
@@ -84,9 +84,9 @@ func (r *rewriter) planMultiCommand(p *statementPart) {
 // commandSplitter divides an ALTER TABLE into its commands.
 type commandSplitter struct {
 	r        *rewriter
-	head     string // ALTER TABLE and the table's name
+	head     string // ALTER TABLE and the table's name, which precede each command
 	cmds     []alterSubcommand
-	why      string // the hint for the client, if the statement cannot be divided
+	why      string // the hint for the client if Sluice cannot divide the statement
 	findings []finding.Finding
 	passes   [passCount][]AlterCommand
 }
@@ -97,19 +97,19 @@ type alterSubcommand struct {
 	sql string
 }
 
-// These are the passes in which Sluice runs the commands of an ALTER TABLE, in their order.
+// These are the passes in which Sluice runs the commands of an ALTER TABLE. The passes run in this order.
 const (
 	dropPass = iota
 	typePass
-	columnPass   // new columns with a default, or without constraints
-	defaultPass  // defaults of existing columns
-	addPass      // all other additions
-	defaultsPass // defaults of new columns
-	removePass   // dropped columns
+	columnPass   // adds columns with a default, or without constraints
+	defaultPass  // changes defaults of existing columns
+	addPass      // adds all other columns and constraints
+	defaultsPass // sets defaults of new columns
+	removePass   // drops columns
 	passCount
 )
 
-// newCommandSplitter returns the commands of an ALTER TABLE. ok is false if the statement cannot be divided.
+// newCommandSplitter returns the commands of an ALTER TABLE. ok is false if Sluice cannot divide the statement.
 func (r *rewriter) newCommandSplitter(p *statementPart) (*commandSplitter, bool) {
 	relation, text := p.node.Child("relation"), string(r.text[p.st.Start:p.st.End])
 	s := &commandSplitter{r: r}
@@ -139,7 +139,7 @@ func (r *rewriter) newCommandSplitter(p *statementPart) (*commandSplitter, bool)
 	return s, end == len(ph.Tokens)+1 && s.areIndependent()
 }
 
-// verifiesCommand reports whether a command of an ALTER TABLE has the same meaning in a separate statement.
+// verifiesCommand reports whether a command of an ALTER TABLE has the same meaning as a separate ALTER TABLE.
 func (s *commandSplitter) verifiesCommand(cmd alterSubcommand, relation parse.TreeNode) bool {
 	tree, err := parse.Tree(s.head + " " + cmd.sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
@@ -149,7 +149,7 @@ func (s *commandSplitter) verifiesCommand(cmd alterSubcommand, relation parse.Tr
 	return st.Is("AlterTableStmt") && len(st.Values("cmds")) == 1 && (parse.TreeChanges{}).Equal(st.Child("relation"), relation) && (parse.TreeChanges{}).Equal(st.Child("cmds"), cmd.TreeNode)
 }
 
-// areIndependent reports whether the commands have the same meaning one after the other. The result is false if a
+// areIndependent reports whether the commands have the same meaning if they run one by one. It returns false if a
 // column gets two types, if a dropped column occurs in another command, or for a named constraint beside a DROP.
 func (s *commandSplitter) areIndependent() bool {
 	typed, dropped, constrained := map[string]bool{}, []string{}, false
@@ -215,11 +215,11 @@ func (c alterSubcommand) mentionsColumn(column string) bool {
 	})
 }
 
-// planCommands plans all commands and sorts them into passes, or returns false if a command cannot be carried out.
+// planCommands plans all commands and sorts them into passes. It returns false if Sluice cannot carry out a command.
 func (s *commandSplitter) planCommands() bool {
 	var adds []alterSubcommand
 	added := s.addedColumns()
-	late := false // a new column depends on constraints; later columns follow it to keep their order
+	late := false // a new column depends on constraints, so later columns wait for it to preserve their order
 	for _, cmd := range s.cmds {
 		pass := dropPass
 		switch cmd.kind() {
@@ -271,7 +271,7 @@ func (s *commandSplitter) addedColumns() (columns []string) {
 	return columns
 }
 
-// addsWithDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice carries out.
+// addsWithDefault reports whether a command is an ADD COLUMN with a DEFAULT that Sluice can carry out.
 func (s *commandSplitter) addsWithDefault(cmd alterSubcommand) bool {
 	st := s.r.alone(s.head+" "+cmd.sql, true).SingleStatement()
 	if st == nil {
@@ -281,13 +281,13 @@ func (s *commandSplitter) addsWithDefault(cmd alterSubcommand) bool {
 	return is
 }
 
-// mentionsOther reports whether an ADD COLUMN names another column that the ALTER TABLE adds.
+// mentionsOther reports whether an ADD COLUMN names a column that the same ALTER TABLE adds by another command.
 func (c alterSubcommand) mentionsOther(added []string) bool {
 	own := c.Child("def").Text("colname")
 	return slices.ContainsFunc(added, func(column string) bool { return column != own && c.mentionsColumn(column) })
 }
 
-// planInPass plans a command's text as a part of the ALTER TABLE, and adds the part to a pass.
+// planInPass plans a command as a separate ALTER TABLE in a pass. It returns false if Sluice cannot carry it out.
 func (s *commandSplitter) planInPass(pass int, text string, cmd alterSubcommand) bool {
 	text = s.head + " " + text
 	plan := s.r.alone(text, true)
@@ -308,7 +308,7 @@ func (s *commandSplitter) planInPass(pass int, text string, cmd alterSubcommand)
 	return true
 }
 
-// planAdditions plans the commands that add columns and constraints, as one part if Sluice can run them together.
+// planAdditions plans commands that add columns and constraints, as one AlterCommand if they can run together.
 func (s *commandSplitter) planAdditions(adds []alterSubcommand) bool {
 	texts := make([]string, len(adds))
 	for i, cmd := range adds {
@@ -331,7 +331,7 @@ func (s *commandSplitter) planAdditions(adds []alterSubcommand) bool {
 	return true
 }
 
-// addOrder returns the rank of an added column or constraint: columns, then UNIQUE, then constraints that check rows.
+// addOrder ranks an added column or constraint: columns first, then UNIQUE, then constraints that check rows.
 func addOrder(cmd alterSubcommand) int {
 	switch {
 	case cmd.kind() == parse.AT_AddColumn:
@@ -342,5 +342,5 @@ func addOrder(cmd alterSubcommand) int {
 	return 2
 }
 
-// orderedParts returns all parts of the ALTER TABLE in the order of the passes.
+// orderedParts returns the AlterCommands of all passes, in the order of the passes.
 func (s *commandSplitter) orderedParts() []AlterCommand { return slices.Concat(s.passes[:]...) }

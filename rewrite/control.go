@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// parseTransaction returns the verb and the options of a transaction-control statement.
+// parseTransaction returns the verb and the options of a statement that controls transactions, such as COMMIT.
 func parseTransaction(m parse.TreeNode) TxControl {
 	t := TxControl{Chain: m.Flag("chain"), Name: m.Text("savepoint_name") + m.Text("gid")}
 	switch parse.TransactionStmtKind(m.Integer("kind")) {
@@ -33,7 +33,7 @@ func parseTransaction(m parse.TreeNode) TxControl {
 	return t
 }
 
-// addOptions adds the modes of a BEGIN or SET TRANSACTION, such as READ ONLY, to t.
+// addOptions adds to t the modes in a BEGIN or SET TRANSACTION, such as READ ONLY.
 func (t *TxControl) addOptions(options iter.Seq[parse.TreeNode]) {
 	for option := range options {
 		arg := option.Child("arg")
@@ -56,7 +56,7 @@ var isolations = map[string]Isolation{
 	"serializable":     Serializable,
 }
 
-// setTransaction records the effects of a SET TRANSACTION or SET SESSION CHARACTERISTICS in the statement's plan.
+// setTransaction records, in the statement's plan, the effects of SET TRANSACTION or SET SESSION CHARACTERISTICS.
 func (st *Statement) setTransaction(m parse.TreeNode, local bool) {
 	switch m.Text("name") {
 	case "SESSION CHARACTERISTICS":
@@ -80,7 +80,7 @@ func (st *Statement) setTransaction(m parse.TreeNode, local bool) {
 	}
 }
 
-// sessionCharacteristic returns the setting that an option of SET SESSION CHARACTERISTICS changes.
+// sessionCharacteristic returns the change of a setting that one option of SET SESSION CHARACTERISTICS makes.
 func sessionCharacteristic(option parse.TreeNode, action SettingAction) SettingChange {
 	arg := option.Child("arg")
 	text := arg.Child("sval").Text("sval")

@@ -8,38 +8,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no COPY FROM STDIN. Sluice carries COPY FROM STDIN out by INSERTs. Errors about options are PostgreSQL's.
+// DSQL has no COPY FROM STDIN. Sluice carries out COPY FROM STDIN by INSERTs. Errors about its options are
+// PostgreSQL's.
 
 // CopyFromKey is the configuration key that sets Rules.CopyIn.
 const CopyFromKey = "copy.from"
 
-// CopyIn is a COPY FROM STDIN that Sluice carries out.
+// CopyIn is a COPY FROM STDIN that Sluice carries out by INSERTs.
 type CopyIn struct {
-	Table   string   // as SQL, for a cast to regclass and for INSERT
-	Schema  string   // the table's schema as the client writes it; "" for none
+	Table   string   // the table as SQL, for a cast to regclass and for INSERT
+	Schema  string   // the table's schema as the client writes it; "" if the client writes none
 	Name    string   // the table's name without its schema
 	Columns []string // the column names that the client lists; nil for all columns
-	// CSV and Binary report the format of the COPY's data. The text format sets neither.
+	// CSV and Binary say in which format the client sends data. The text format sets neither.
 	CSV, Binary              bool
 	Delimiter, Quote, Escape byte
 	Null                     string
 	Header, MatchHeader      bool
-	// ForceNull and ForceNotNull are the columns that the options FORCE_NULL and FORCE_NOT_NULL of COPY name.
+	// ForceNull and ForceNotNull are the columns in the COPY options FORCE_NULL and FORCE_NOT_NULL.
 	ForceNull, ForceNotNull []string
 }
 
-// byInserts is the text of Finding.Action for a COPY that Sluice carries out.
+// byInserts is the Finding.Action for a COPY that Sluice carries out.
 const byInserts = "carried out by INSERTs, of at most 3,000 rows and 8 MiB in a transaction: a COPY of more is not atomic"
 
-// planCopyIn plans or refuses a COPY FROM STDIN. If it returns true, no other rule applies, because the INSERTs are
-// planned separately. planCopyIn returns false for any other statement.
+// planCopyIn plans or refuses a COPY FROM STDIN. If it returns true, no other rule applies, because Sluice plans the
+// INSERTs as separate texts. planCopyIn returns false for any other statement.
 func (r *rewriter) planCopyIn(p *statementPart) bool {
 	m := p.node
 	if p.st.Copy != CopyFromClient {
 		return false
 	}
 	if !r.rules.CopyIn {
-		p.st.Hint = finding.Sentence(finding.Remedy(finding.CopyFrom)) // no finding, because a cluster may take the COPY
+		p.st.Hint = finding.Sentence(finding.Remedy(finding.CopyFrom)) // no finding: a cluster may accept a COPY
 		return false
 	}
 	c, refusal := parseCopyIn(m)
@@ -47,7 +48,7 @@ func (r *rewriter) planCopyIn(p *statementPart) bool {
 		refusal = &Refusal{Code: "0A000", Message: "COPY FROM STDIN cannot be carried out in a string of several statements", Hint: "Send it in a request of its own."}
 	}
 	if refusal != nil {
-		// A server that accepts this COPY in a multi-statement query would wait for data.
+		// If a server accepted this COPY in a multi-statement query, the server would wait for data.
 		refusal.Unsent = true
 		p.st.Refusal = refusal
 		f := finding.Handled(finding.CopyFrom, finding.Rejected, finding.Error, "refused: it cannot be carried out by INSERTs", p.st.Start)
@@ -73,7 +74,7 @@ func (c *CopyIn) bytes() int {
 	return n
 }
 
-// copyRefusal returns the refusal of a COPY that Sluice cannot carry out.
+// copyRefusal returns the error for a COPY that Sluice cannot carry out. The text what names the unsupported part.
 func copyRefusal(what string) *Refusal {
 	return &Refusal{Code: "0A000", Message: "COPY FROM STDIN with " + what + " is not carried out by INSERTs (" + CopyFromKey + ")",
 		Hint: "Leave it out, or write INSERTs of at most 3,000 rows."}
@@ -84,7 +85,7 @@ func copyOptionError(code, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// copyOptions collects the options of a COPY. A nil pointer means that the option is not written.
+// copyOptions collects the options of a COPY. A nil pointer means that the COPY does not have the option.
 type copyOptions struct {
 	*CopyIn
 	given                    map[string]bool
@@ -93,7 +94,7 @@ type copyOptions struct {
 	freeze                   bool
 }
 
-// parseCopyIn returns the CopyIn of a COPY FROM STDIN, or its refusal.
+// parseCopyIn returns the CopyIn of a COPY FROM STDIN, or the error with which Sluice refuses it.
 func parseCopyIn(m parse.TreeNode) (*CopyIn, *Refusal) {
 	relation := m.Child("relation")
 	c := &copyOptions{CopyIn: &CopyIn{Name: relation.Text("relname"), Schema: relation.Text("schemaname"), Columns: m.Names("attlist")}, given: map[string]bool{}}
@@ -118,7 +119,7 @@ func parseCopyIn(m parse.TreeNode) (*CopyIn, *Refusal) {
 	return c.CopyIn, nil
 }
 
-// readOption reads one option of the COPY into c, or returns PostgreSQL's error about the option.
+// readOption reads one option of the COPY into c. It returns PostgreSQL's error for an invalid option.
 func (c *copyOptions) readOption(m parse.TreeNode) *Refusal {
 	name := m.Text("defname")
 	if c.given[name] {
@@ -165,7 +166,7 @@ func (c *copyOptions) readOption(m parse.TreeNode) *Refusal {
 	return nil
 }
 
-// optionText returns the value of a COPY option. constant is false if the value is not a single constant.
+// optionText returns the value of a COPY option. constant is false if the value is not one constant.
 func optionText(m parse.TreeNode) (value string, constant bool) {
 	switch arg := m.Child("arg"); arg.TypeName() {
 	case "String":
@@ -182,7 +183,8 @@ func optionText(m parse.TreeNode) (value string, constant bool) {
 	return "", false
 }
 
-// parseBoolean returns the value of a boolean COPY option: true without a value. ok is false for an invalid value.
+// parseBoolean returns the value of a boolean COPY option. An option without a value is true. ok is false for an
+// invalid value.
 func parseBoolean(m parse.TreeNode, value string) (on, ok bool) {
 	if m.Child("arg").Shape == nil {
 		return true, true
@@ -209,7 +211,7 @@ func (c *copyOptions) setFormat(value string) *Refusal {
 	return nil
 }
 
-// checkOptions checks the COPY's options in PostgreSQL's order, and fills in defaults.
+// checkOptions checks the COPY's options in PostgreSQL's order, and sets the defaults of missing ones.
 func (c *copyOptions) checkOptions() *Refusal {
 	delimiter, null := "\t", `\N`
 	if c.CSV {
@@ -259,8 +261,8 @@ func valueOr(value *string, otherwise string) string {
 	return *value
 }
 
-// InsertPrefix returns the beginning, up to VALUES, of an INSERT into columns. always means that a column is GENERATED
-// ALWAYS AS IDENTITY, which COPY may write.
+// InsertPrefix returns the beginning of an INSERT into columns, up to VALUES. always means that one of the columns is
+// GENERATED ALWAYS AS IDENTITY. COPY may write this column, but INSERT only with OVERRIDING SYSTEM VALUE.
 func (c *CopyIn) InsertPrefix(columns []string, always bool) string {
 	text := "INSERT INTO " + c.Table + " (" + parse.QuoteIdents(columns, "") + ")"
 	if always {

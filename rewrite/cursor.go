@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the protocol. Sluice plans
-// the query of a cursor as a separate text, to which the other rules apply.
+// DSQL has no SQL cursors. Sluice carries out DECLARE, FETCH, MOVE and CLOSE by portals of the PostgreSQL protocol.
+// Sluice plans a cursor's query as a separate text, to which the other rules apply.
 
 // CursorAction says what a statement does to a cursor.
 type CursorAction uint8
@@ -22,29 +22,30 @@ const (
 	CloseCursor
 )
 
-// CursorStatement is a statement about a cursor that Sluice carries out.
+// CursorStatement is a DECLARE, FETCH, MOVE or CLOSE that Sluice carries out.
 type CursorStatement struct {
 	Verb CursorAction
 	Name string
-	// Query is the query of a DECLARE CURSOR. One space replaces each character before the query, so that positions in
-	// server errors fit the client's text.
+	// Query is the query of a DECLARE CURSOR. Spaces replace all characters before the query, so that a position in a
+	// server error is also the position in the client's text.
 	Query string
-	// NoScroll means that NO SCROLL is written, so that moving the cursor backward is PostgreSQL's error. Scroll means
-	// that SCROLL is written.
+	// NoScroll means that the DECLARE says NO SCROLL, so that PostgreSQL would refuse to move the cursor backward.
+	// Scroll means that it says SCROLL.
 	NoScroll, Scroll bool
-	// Hold means that WITH HOLD is written: the cursor's rows outlive the transaction.
+	// Hold means that the DECLARE says WITH HOLD: the cursor's rows outlive the transaction.
 	Hold bool
-	// Rows is the number of rows that FETCH or MOVE goes forward, with 0 for all.
+	// Rows is the number of rows that a FETCH or MOVE goes forward. 0 means all rows.
 	Rows uint32
-	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, stays, or goes to
-	// a numbered row. A portal cannot do that.
+	// Backward means that the FETCH or MOVE goes backward. Elsewhere means that it goes backward, goes nowhere, or goes
+	// to a row of a given number. A portal cannot do so.
 	Backward, Elsewhere bool
-	// Direction and Count are the direction and the count of a FETCH or MOVE, for cursors whose rows Sluice stores.
+	// Direction and Count are the direction and the count that a FETCH or MOVE gives. Sluice uses them for cursors
+	// whose rows it stores.
 	Direction CursorDirection
 	Count     int64
 }
 
-// CursorDirection says what the count of a FETCH or MOVE means: rows forward, backward, or a row's number.
+// CursorDirection says what the Count of a FETCH or MOVE is: a number of rows forward or backward, or a row's number.
 type CursorDirection uint8
 
 const (
@@ -54,7 +55,7 @@ const (
 	CursorRelative
 )
 
-// CursorAll is the Count of FETCH ALL and MOVE ALL.
+// CursorAll is the Count that means ALL, as in FETCH ALL.
 const CursorAll = math.MaxInt64
 
 // These are the options of a DECLARE CURSOR, from PostgreSQL's parsenodes.h.
@@ -67,14 +68,14 @@ const (
 	cursorHold        = 0x0020
 )
 
-// These are values of Finding.Action for statements about cursors.
+// These are texts of Finding.Action for statements about cursors.
 const (
 	overPortal = "carried out over a portal of the protocol, inside a transaction"
 	inMemory   = "carried out by Sluice, which keeps the rows in its memory (cursor.stored_bytes)"
 )
 
-// planCursor plans or refuses a statement about a cursor. If it returns true, no other rule applies. planCursor
-// returns false for any other statement. session.go handles CLOSE ALL.
+// planCursor plans or refuses a statement about a cursor. If it returns true, no other rule applies. It returns false
+// for any other statement, and for CLOSE ALL, which session.go handles.
 func (r *rewriter) planCursor(p *statementPart) bool {
 	if !r.rules.Cursors {
 		return false
@@ -121,8 +122,8 @@ func (r *rewriter) planCursor(p *statementPart) bool {
 	return true
 }
 
-// rejectedCursor returns the finding of a refused statement about a cursor. If remedy is empty, the finding has the
-// remedy of the catalogue.
+// rejectedCursor returns the finding about a cursor statement that Sluice refuses. If remedy is "", the finding has the
+// feature's usual remedy.
 func rejectedCursor(remedy string, at int) finding.Finding {
 	f := finding.Handled(finding.CursorUse, finding.Rejected, finding.Error, "refused: it cannot be carried out over a portal of the protocol", at)
 	if remedy != "" {
@@ -131,7 +132,8 @@ func rejectedCursor(remedy string, at int) finding.Finding {
 	return f
 }
 
-// parseDeclare returns the CursorStatement of a DECLARE CURSOR, or its refusal: PostgreSQL's if that refuses it, too.
+// parseDeclare returns the CursorStatement of a DECLARE CURSOR, or a refusal. If PostgreSQL would refuse the statement
+// as well, the refusal is PostgreSQL's.
 func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	m := p.node
 	options := m.Integer("options")
@@ -155,8 +157,8 @@ func (r *rewriter) parseDeclare(p *statementPart) (*CursorStatement, *Refusal) {
 	return nil, refusedUnread
 }
 
-// reportCursorQuery reports the effects that the rules will have on the query of a cursor, when Sluice plans that
-// query.
+// reportCursorQuery reports what the rules will do to the query of a cursor. Sluice applies the rules later, when it
+// plans the query as a separate text.
 func (r *rewriter) reportCursorQuery(p *statementPart) {
 	st := *p.st
 	query := *p
@@ -179,7 +181,7 @@ func (r *rewriter) reportCursorQuery(p *statementPart) {
 	}
 }
 
-// refuseDeclareOptions returns the refusal of a DECLARE CURSOR with these options, or nil.
+// refuseDeclareOptions returns the refusal of a DECLARE CURSOR with these options, or nil if they are allowed.
 func refuseDeclareOptions(options int, query parse.TreeNode) *Refusal {
 	switch {
 	case options&cursorScroll != 0 && options&cursorNoScroll != 0:
@@ -203,8 +205,8 @@ func refuseDeclareOptions(options int, query parse.TreeNode) *Refusal {
 	return nil
 }
 
-// refuseCursorLocking returns PostgreSQL's refusal of a DECLARE CURSOR whose options exclude the locking clause of its
-// query, or nil.
+// refuseCursorLocking returns PostgreSQL's refusal of a DECLARE CURSOR whose query has a locking clause that the
+// options exclude, otherwise nil.
 func refuseCursorLocking(options int, query parse.TreeNode) *Refusal {
 	clause := query.Child("locking_clause")
 	if clause.Shape == nil {
@@ -225,12 +227,12 @@ func refuseCursorLocking(options int, query parse.TreeNode) *Refusal {
 	return nil
 }
 
-// lockNames maps the strengths of locking clauses to the clauses' names in PostgreSQL's errors.
+// lockNames maps the strengths of locking clauses to the names that PostgreSQL's errors give the clauses.
 var lockNames = map[parse.LockClauseStrength]string{
 	parse.LCS_FORKEYSHARE: "FOR KEY SHARE", parse.LCS_FORSHARE: "FOR SHARE",
 	parse.LCS_FORNOKEYUPDATE: "FOR NO KEY UPDATE", parse.LCS_FORUPDATE: "FOR UPDATE"}
 
-// writesInWith reports whether a WITH query of a query changes data.
+// writesInWith reports whether a query has a WITH query that changes data.
 func writesInWith(query parse.TreeNode) bool {
 	for cte := range query.Child("with_clause").List("ctes") {
 		if q := cte.Child("ctequery"); q.Shape != nil && !q.Is("SelectStmt") {
@@ -240,7 +242,7 @@ func writesInWith(query parse.TreeNode) bool {
 	return false
 }
 
-// These are refusals of statements about cursors which PostgreSQL accepts.
+// These are Sluice's refusals of cursor statements that PostgreSQL accepts.
 var (
 	refusedInString = &Refusal{Code: "0A000", Message: "statements about cursors must not share a string with other statements",
 		Detail: "DSQL has no cursors: Sluice carries them out over portals of the protocol, one statement at a time.",
@@ -254,7 +256,7 @@ var (
 		Hint: "Write DECLARE name NO SCROLL CURSOR FOR query.", Unsent: true}
 )
 
-// remedies maps refusals of statements about cursors to the remedies in their findings.
+// remedies maps each of these refusals to the remedy in its finding, which is the refusal's hint in lower case.
 var remedies = func() map[*Refusal]string {
 	m := map[*Refusal]string{}
 	for _, r := range []*Refusal{refusedInString, refusedScroll, refusedBinary, refusedUnread} {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// createDatabase handles CREATE DATABASE. A name that is mapped to a schema creates the schema. For any other name
-// Sluice answers "already exists", which tools accept as success.
+// createDatabase handles CREATE DATABASE. If the name is mapped to a schema, Sluice creates the schema. For any other
+// name Sluice answers "already exists", which tools accept as success.
 func (r *rewriter) createDatabase(p *statementPart) {
 	schema, ok := r.mappedSchema(p)
 	switch {
@@ -30,7 +30,7 @@ func (r *rewriter) createDatabase(p *statementPart) {
 }
 
 // unsupportedSchemaOption returns the first option of a CREATE DATABASE that a schema cannot have, or "". The encoding
-// UTF8 and the empty templates are no options of this kind, because every schema has them.
+// UTF8 and the empty templates are allowed, because they fit every schema.
 func unsupportedSchemaOption(m parse.TreeNode) string {
 	for option := range m.List("options") {
 		name, value := option.Text("defname"), ""
@@ -39,7 +39,7 @@ func unsupportedSchemaOption(m parse.TreeNode) string {
 			value = strings.ToLower(arg.Text("sval"))
 		}
 		switch {
-		case arg.Shape == nil: // DEFAULT
+		case arg.Shape == nil: // the option is DEFAULT
 		case name == "encoding" && (value == "utf8" || value == "utf-8" || value == "unicode"):
 		case name == "template" && (value == "template0" || value == "template1"):
 		default:
@@ -49,7 +49,7 @@ func unsupportedSchemaOption(m parse.TreeNode) string {
 	return ""
 }
 
-// mappedSchema returns the schema to which the database name in CREATE or DROP DATABASE is mapped.
+// mappedSchema returns the schema that Rules.SchemaOf gives for the database name in a CREATE or DROP DATABASE.
 func (r *rewriter) mappedSchema(p *statementPart) (schema string, ok bool) {
 	if r.rules.SchemaOf == nil {
 		return "", false
@@ -57,8 +57,8 @@ func (r *rewriter) mappedSchema(p *statementPart) (schema string, ok bool) {
 	return r.rules.SchemaOf(p.node.Text("dbname"))
 }
 
-// dropDatabase handles DROP DATABASE. A name that is mapped to a schema drops the schema. For any other name Sluice
-// drops nothing and answers with success.
+// dropDatabase handles DROP DATABASE. If the name is mapped to a schema, Sluice drops the schema. For any other name
+// Sluice answers with success and drops nothing.
 func (r *rewriter) dropDatabase(p *statementPart) {
 	schema, ok := r.mappedSchema(p)
 	switch {
@@ -77,8 +77,8 @@ func (r *rewriter) dropDatabase(p *statementPart) {
 	}
 }
 
-// discards has Sluice's answer to each DISCARD of state that DSQL sessions lack. DISCARD ALL is a change of settings
-// (Statement.Changes).
+// discards has Sluice's answers to those DISCARDs whose state DSQL sessions do not have. DISCARD ALL is not among them,
+// because it changes settings (Statement.Changes).
 var discards = map[parse.DiscardMode]struct {
 	does LocalWork
 	tag  string
@@ -97,13 +97,13 @@ func (r *rewriter) answerDiscard(p *statementPart) {
 	r.addFinding(finding.Handled(finding.Discard, finding.Answered, finding.Info, "answered: there is nothing to discard", p.st.Start))
 }
 
-// weakerLevels are the isolation levels that DSQL's REPEATABLE READ satisfies.
+// weakerLevels are the isolation levels that are weaker than DSQL's REPEATABLE READ, which satisfies them.
 var weakerLevels = map[Isolation]bool{ReadUncommitted: true, ReadCommitted: true}
 
-// sampleBegin is the tree of a BEGIN with REPEATABLE READ, from which that option is copied.
+// sampleBegin is the tree of a BEGIN with REPEATABLE READ. setRepeatableRead copies this option.
 var sampleBegin = parse.LazyTree("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
-// rewriteBegin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports the level as
+// rewriteBegin rewrites the isolation level of a BEGIN or START TRANSACTION to REPEATABLE READ, or reports the level in
 // a finding.
 func (r *rewriter) rewriteBegin(p *statementPart) {
 	st := p.st
@@ -125,10 +125,10 @@ func (r *rewriter) rewriteBegin(p *statementPart) {
 	}
 }
 
-// weakened is the text of Finding.Action for a SERIALIZABLE that runs as REPEATABLE READ.
+// weakened is the Finding.Action for a SERIALIZABLE that Sluice runs as REPEATABLE READ.
 const weakened = "taken for REPEATABLE READ, with a warning each time: write skew is possible"
 
-// setRepeatableRead replaces the level of a BEGIN by REPEATABLE READ.
+// setRepeatableRead replaces the isolation level in a BEGIN by REPEATABLE READ.
 func (r *rewriter) setRepeatableRead(p *statementPart) {
 	ph := r.statementTokens(p)
 	for i := range ph.Tokens {
@@ -149,8 +149,8 @@ func (r *rewriter) setRepeatableRead(p *statementPart) {
 	p.st.Tx.Isolation = RepeatableRead
 }
 
-// setIsolation answers or reports statements that set an isolation level: SET TRANSACTION, SET SESSION CHARACTERISTICS
-// and the settings of a level.
+// setIsolation answers or reports a statement that sets an isolation level: SET TRANSACTION, SET SESSION
+// CHARACTERISTICS, or a SET of a level's setting.
 func (r *rewriter) setIsolation(p *statementPart) {
 	st := p.st
 	level, modes, ok := requestedIsolation(st)
@@ -182,10 +182,10 @@ func (r *rewriter) setIsolation(p *statementPart) {
 	}
 }
 
-// requestedIsolation returns the isolation level that a statement sets. modes reports that the statement sets other
-// transaction modes, too. ok is false for a statement that sets no level or mode.
+// requestedIsolation returns the isolation level that a statement sets. modes reports that the statement also sets
+// other modes of a transaction, such as READ ONLY. ok is false for a statement that sets no level or mode.
 func requestedIsolation(st *Statement) (level Isolation, modes, ok bool) {
-	// READ WRITE has an effect only in a READ ONLY transaction.
+	// READ WRITE has an effect only if the transaction is READ ONLY.
 	modes = st.Tx.ReadOnly || st.Tx.Snapshot != "" || st.Tx.ReadWrite && st.Tx.Verb == SetTransaction
 	switch {
 	case st.Tx.Verb == SetTransaction || st.Tx.Verb == SetSessionCharacteristics:
@@ -201,7 +201,8 @@ func requestedIsolation(st *Statement) (level Isolation, modes, ok bool) {
 	return level, modes, false
 }
 
-// answerIsolation answers a statement that sets a level. weak reports that DSQL's isolation is weaker than level.
+// answerIsolation makes Sluice answer a statement that sets level. weak reports that DSQL's isolation is weaker than
+// level.
 func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool) {
 	ofBlock, tag := p.st.Tx.Verb == SetTransaction, "SET"
 	if c := p.st.Changes; len(c) == 1 && c[0].Action == Reset && !c[0].Default {
@@ -219,13 +220,13 @@ func (r *rewriter) answerIsolation(p *statementPart, level Isolation, weak bool)
 	}
 }
 
-// atLeast is the text of Finding.Action for an isolation level that DSQL's level satisfies.
+// atLeast is the Finding.Action for an isolation level that DSQL's own level satisfies.
 const atLeast = "answered: transactions on DSQL are at least so already"
 
 // readOnlySettings are the settings that make transactions READ ONLY.
 var readOnlySettings = map[string]bool{"default_transaction_read_only": true, "transaction_read_only": true}
 
-// isOffValue reports whether the text of a setting's value is a usual spelling of the boolean value off.
+// isOffValue reports whether text is a usual spelling of the boolean value off.
 func isOffValue(text string) bool {
 	switch strings.ToLower(text) {
 	case "off", "false", "no", "0":

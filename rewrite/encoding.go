@@ -8,19 +8,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// ReadingMode describes how a server reads texts differently from a Planner. A Planner assumes UTF-8 and
-// standard_conforming_strings on. The zero ReadingMode is this reading.
+// ReadingMode describes how a server may read texts differently from a Planner. The zero ReadingMode is the Planner's
+// own reading: texts are UTF-8, and standard_conforming_strings is on.
 type ReadingMode uint8
 
 const (
-	// Recoded means that the text's encoding has multi-byte characters in which a byte may equal an ASCII character,
-	// such as a backslash.
+	// Recoded means that the client's encoding has characters of several bytes, of which one may look like an ASCII
+	// character, such as a backslash.
 	Recoded ReadingMode = 1 << iota
 	// Escaping means that the server reads backslashes as escapes in all string constants.
 	Escaping
 )
 
-// MayMislead reports whether a server that reads a text in this mode may find another meaning than the text's plan.
+// MayMislead reports whether a server in this mode may read the text differently from the text's plan.
 func (r ReadingMode) MayMislead(sql []byte) bool {
 	if r&Escaping != 0 && bytes.IndexByte(sql, '\\') >= 0 {
 		return true
@@ -35,8 +35,8 @@ func (r ReadingMode) MayMislead(sql []byte) bool {
 	return false
 }
 
-// ReadingModeFor returns the ReadingMode that a value of client_encoding or standard_conforming_strings causes. The
-// result is 0 for other settings.
+// ReadingModeFor returns the ReadingMode for a value of the setting client_encoding or standard_conforming_strings. For
+// other settings it returns 0.
 func ReadingModeFor(name, value string) ReadingMode {
 	switch strings.ToLower(name) {
 	case "client_encoding":
@@ -53,9 +53,9 @@ func ReadingModeFor(name, value string) ReadingMode {
 	return 0
 }
 
-// isASCIISafeEncoding reports whether an encoding uses bytes below 0x80 for ASCII characters only. All encodings in
-// which PostgreSQL stores text do. As in PostgreSQL, case and punctuation of the name are ignored. The result is false
-// for unknown names.
+// isASCIISafeEncoding reports whether an encoding uses bytes below 0x80 only for ASCII characters. All encodings in
+// which PostgreSQL can store text do so. As in PostgreSQL, case and punctuation of the name do not matter. The result
+// is false for an unknown name.
 func isASCIISafeEncoding(name string) bool {
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
@@ -77,24 +77,24 @@ func isASCIISafeEncoding(name string) bool {
 	return false
 }
 
-// UnparsedPlan returns the plan of a text that the planner cannot read, and counts the text.
+// UnparsedPlan returns the plan of a text that the planner cannot read, and counts the text in Stats.GuardedText.
 func (p *Planner) UnparsedPlan() *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return guardedPlan
 }
 
-// UnparsedPlanFor returns the plan of a text that the planner cannot read, and counts the text. names resolves the
-// session's relations. If names is nil, no column is mapped (bytea stored as text).
+// UnparsedPlanFor returns the plan of a text that the planner cannot read, and counts the text in Stats.GuardedText.
+// names resolves the session's relations. If names is nil, no column is mapped (bytea stored as text).
 func (p *Planner) UnparsedPlanFor(sql []byte, names *schema.NameResolver) *Plan {
 	p.guarded[parse.NotText].Add(1)
 	return unparsedPlan(names, sql)
 }
 
-// MayChangeReading reports whether the server may read later texts differently: this text may change client_encoding
-// or standard_conforming_strings, for example by set_config.
+// MayChangeReading reports whether the server may read later texts in another way, because this text may change
+// client_encoding or standard_conforming_strings.
 func (p *Plan) MayChangeReading() bool { return p.rereads || p.Kind == Unknown }
 
-// mayChangeReading reports whether one statement may change how later texts are read.
+// mayChangeReading reports whether the statement may change how the server reads later texts.
 func (st *Statement) mayChangeReading() bool {
 	for _, c := range st.Changes {
 		switch c.Name {

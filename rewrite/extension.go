@@ -10,10 +10,10 @@ import (
 )
 
 // Most migrations create plpgsql, uuid-ossp or pgcrypto. DSQL has parts of these extensions built in. Sluice answers
-// CREATE, COMMENT ON and DROP EXTENSION of them, and a NOTICE lists the supported functions. uuid.go rewrites
+// CREATE, COMMENT ON and DROP EXTENSION of the three, and lists the supported functions in a NOTICE. uuid.go rewrites
 // uuid_generate_v4().
 
-// extensions has the text of the NOTICE for each extension whose CREATE EXTENSION Sluice answers.
+// extensions has, for each extension whose CREATE EXTENSION Sluice answers, the detail text of the NOTICE.
 var extensions = map[string]struct {
 	severity finding.Severity
 	detail   string
@@ -25,7 +25,7 @@ var extensions = map[string]struct {
 		"encrypt, decrypt, encrypt_iv, decrypt_iv, armor, dearmor, pgp_*."},
 }
 
-// missingFunctions has advice for each function of plpgsql, uuid-ossp and pgcrypto that DSQL lacks.
+// missingFunctions has advice for each function of plpgsql, uuid-ossp and pgcrypto that DSQL does not have.
 var missingFunctions = func() map[string]string {
 	all := map[string]string{
 		"uuid_generate_v4": "Write gen_random_uuid(); without quotes around its name, uuid_generate_v4() becomes that (" + ExtensionsKey + ").",
@@ -55,8 +55,8 @@ var missingFunctions = func() map[string]string {
 // ExtensionsKey is the configuration key that sets Rules.Extensions.
 const ExtensionsKey = "rewrite.extensions"
 
-// MissingFunctionHint returns a hint for the server's error that a function does not exist. The result is "" unless the
-// function belongs to an extension that DSQL lacks.
+// MissingFunctionHint returns a hint for the server's error that a function does not exist. It returns "" if the
+// function is not in missingFunctions.
 func MissingFunctionHint(message string) string {
 	name, found := strings.CutPrefix(message, "function ")
 	if !found {
@@ -92,7 +92,8 @@ func (r *rewriter) commentExtension(p *statementPart) {
 	r.addFinding(finding.Handled(finding.Extension, finding.Answered, finding.Info, "answered as done; the comment is not kept", p.st.Start))
 }
 
-// dropExtension answers DROP EXTENSION. With IF EXISTS Sluice accepts any extension, otherwise only known ones.
+// dropExtension answers DROP EXTENSION. With IF EXISTS Sluice accepts any extension, and otherwise only those in
+// extensions.
 func (r *rewriter) dropExtension(p *statementPart) {
 	var names []string
 	for object := range p.node.List("objects") {

@@ -2,11 +2,11 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// parseDialect parses a text in PostgreSQL's grammar and DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE
-// ASYNC. The tree does not contain ASYNC. Its offsets are those of the text.
+// parseDialect parses a text in PostgreSQL's grammar with DSQL's additions: CREATE [UNIQUE] INDEX ASYNC and ALTER TABLE
+// ASYNC. The tree does not contain ASYNC. Its offsets are those in sql.
 func parseDialect(sql string) (parse.TreeNode, error) {
 	if blanked := blankAsync(sql); blanked != "" {
-		// The first parse is of the text without ASYNC, which PostgreSQL would read as an index name.
+		// The text without ASYNC is parsed first, because PostgreSQL would read ASYNC as the name of the index.
 		if tree, err := parse.Tree(blanked); err == nil {
 			return tree, nil
 		}
@@ -14,7 +14,7 @@ func parseDialect(sql string) (parse.TreeNode, error) {
 	return parse.Tree(sql)
 }
 
-// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. blankAsync returns "" if the text has none.
+// blankAsync replaces every ASYNC after INDEX or TABLE by blanks. It returns "" if the text has none.
 func blankAsync(sql string) string {
 	if !containsFold(sql, "async") {
 		return ""
@@ -34,7 +34,7 @@ func blankAsync(sql string) string {
 		case parse.WordToken:
 			word := l.Lexeme()
 			if object && parse.IsWord(word, "async") {
-				copy(word, "     ") // same length, so that offsets are unchanged
+				copy(word, "     ") // the length stays, so that offsets do not change
 				found = true
 			}
 			object = parse.IsWord(word, "index") || parse.IsWord(word, "table")
@@ -44,7 +44,7 @@ func blankAsync(sql string) string {
 	}
 }
 
-// containsFold reports whether sql contains the text lower, whose letters are lower-case, in any case.
+// containsFold reports whether sql contains lower, in any letter case. lower must be in lower case.
 func containsFold(sql, lower string) bool {
 	for i := 0; i+len(lower) <= len(sql); i++ {
 		if sql[i]|0x20 == lower[0] && foldEqual(sql[i:i+len(lower)], lower) {
@@ -54,7 +54,7 @@ func containsFold(sql, lower string) bool {
 	return false
 }
 
-// foldEqual reports whether text equals lower in any case. lower must be lower-case.
+// foldEqual reports whether text equals lower, in any letter case. lower must be in lower case, and as long as text.
 func foldEqual(text, lower string) bool {
 	for i := range len(lower) {
 		if text[i]|0x20 != lower[i] {
@@ -64,8 +64,8 @@ func foldEqual(text, lower string) bool {
 	return true
 }
 
-// unparsablePlan returns the plan of a text that is not PostgreSQL's grammar. A newer server may accept the text. The
-// plan therefore pins the session to its backend if a word in the text could leave state in the session.
+// unparsablePlan returns the plan of a text that violates PostgreSQL's grammar. A newer server may accept the text. If
+// a word in it could leave state in the session, the plan therefore has a pin: the session must keep its backend.
 func unparsablePlan(sql string) *Plan {
 	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	for begins := true; ; {

@@ -9,19 +9,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no DO blocks. Migrations use them as a substitute for IF NOT EXISTS, in these forms:
+// DSQL has no DO blocks. Migrations use DO blocks as a substitute for IF NOT EXISTS, in these forms:
 //
 //	BEGIN statement; EXCEPTION WHEN duplicate_object THEN NULL; END
 //	BEGIN IF condition THEN statement; END IF; END
 //	BEGIN statement; END
 //
-// For a block with one DDL statement and without variables, Sluice runs the statement as if it were sent alone. Other
-// blocks are sent to the server, which refuses them.
+// If a block has one DDL statement and no variables, Sluice runs the statement as if the client had sent it alone.
+// Sluice sends any other block to the server, which refuses it.
 
 // DoBlock is a DO block with one statement that Sluice carries out.
 type DoBlock struct {
-	Text         string // the DO statement
-	Condition    string // a boolean SQL expression that must be true; "" for none
+	Text         string // the client's DO statement
+	Condition    string // an SQL condition that must be true for Sluice to run Command; "" for none
 	IgnoredCodes []string
 	Command      AlterCommand
 }
@@ -34,11 +34,11 @@ func (g *DoBlock) Bytes(int) int {
 	return int(unsafe.Sizeof(*g)) + len(g.Text) + len(g.Condition) + cap(g.IgnoredCodes)*wordBytes + g.Command.bytes()
 }
 
-// maxDoBlock is the maximum length in bytes of a DO block that Sluice examines. An enumeration of a thousand values is
-// shorter.
+// maxDoBlock is the greatest length in bytes of a DO block that Sluice examines. A block that creates an enumeration of
+// a thousand values is shorter.
 const maxDoBlock = 64 << 10
 
-// planDoBlock marks a DO block whose single statement Sluice can carry out.
+// planDoBlock sets Steps for a DO block whose single statement Sluice can carry out.
 func (r *rewriter) planDoBlock(p *statementPart) {
 	body, ok := doBlockBody(p.node)
 	if !ok || !r.rules.Dialect || r.planned == nil {
@@ -77,22 +77,23 @@ func (r *rewriter) planDoBlock(p *statementPart) {
 	}
 }
 
-// refusesAlone reports whether the statement st of a plan would be refused outside of a DO block, too. A bytea column
-// in a key is no reason to refuse st if the planner maps such columns (bytea is not ByteaOff).
+// refusesAlone reports whether the server would refuse the statement st outside of a DO block, too. A bytea column in a
+// key does not count if the planner maps bytea columns (bytea is not ByteaOff).
 func refusesAlone(plan *Plan, st *Statement, bytea ByteaMapping) bool {
 	return plan.Kind == Unknown || st.Refusal != nil || slices.ContainsFunc(plan.Findings, func(f finding.Finding) bool {
 		return isAlwaysRefused(f) && !(f.Feature == finding.ByteaKey && bytea != ByteaOff)
 	})
 }
 
-// onlyReads reports whether the condition of a DO block only reads.
+// onlyReads reports whether the condition of a DO block has no effect but reads.
 func (r *rewriter) onlyReads(condition string) bool {
 	plan := r.planned("SELECT (" + condition + ")")
 	st := plan.SingleStatement()
 	return st != nil && plan.Kind == Read && plan.Text == "" && st.Pin == NoPin && !st.Calls && st.Refusal == nil && st.Tag == "" && len(st.Changes) == 0 && !plan.Contends
 }
 
-// doBlockBody returns the text of a DO block in PL/pgSQL. ok is false for another language or a block that is too long.
+// doBlockBody returns the PL/pgSQL text of a DO block. ok is false for another language, and for a text that is too
+// long.
 func doBlockBody(node parse.TreeNode) (body string, ok bool) {
 	for option := range node.List("args") {
 		arg := option.Child("arg")

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. For CREATE INDEX ASYNC, DSQL builds the index in a
-// background job and returns the job's id.
+// rewriteCreateIndex rewrites CREATE INDEX to CREATE INDEX ASYNC. DSQL then builds the index in a background job, and
+// returns the job's id.
 func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	if !r.rules.Index && !r.rules.Dialect {
 		return
@@ -18,7 +18,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	}
 	cannot := r.reportIndexRefusals(p)
 	if ph.IsKeyword(at+1, "async") {
-		return // the client uses DSQL's own form and reads the job's id
+		return // the client uses DSQL's own form, and itself reads the job's id
 	}
 	switch {
 	case !r.rules.Index:
@@ -31,7 +31,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	} else {
 		r.addEdits(ph.InsertAfter(at, " ASYNC"))
 	}
-	if !cannot { // otherwise it fails on DSQL with any form of keys
+	if !cannot { // otherwise it fails on DSQL, whatever its keys are
 		r.simplifyIndexKeys(p, &ph, at)
 	}
 	if p.st.Job = AwaitedJob; !r.rules.AwaitIndex {
@@ -41,7 +41,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 		p.st.IfNoIndex = &IndexName{Name: p.node.Text("idxname"), Table: parse.RegclassName(relation)}
 	}
 	if cannot {
-		return // without ASYNC, the server's error would name that and not the unsupported part
+		return // without ASYNC, the server's error would be about ASYNC and not about the unsupported part
 	}
 	action := "rewritten to CREATE INDEX ASYNC; the answer waits for the job, in a transaction block that of its COMMIT"
 	if !r.rules.AwaitIndex {
@@ -50,7 +50,7 @@ func (r *rewriter) rewriteCreateIndex(p *statementPart) {
 	r.addFinding(finding.Handled(finding.CreateIndex, finding.Rewritten, finding.Info, action, p.st.Start))
 }
 
-// reportIndexRefusals reports the parts of a CREATE INDEX that DSQL supports in no form.
+// reportIndexRefusals reports those parts of a CREATE INDEX that DSQL does not support in any form.
 func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 	refuse := func(f finding.Feature, yes bool) {
 		if yes {
@@ -77,7 +77,7 @@ func (r *rewriter) reportIndexRefusals(p *statementPart) (any bool) {
 	return any
 }
 
-// These are values of the fields ordering and nulls_ordering in the parse tree of an index key.
+// These are the values of the fields ordering and nulls_ordering of an index key in the parse tree.
 const (
 	ascending  = int(parse.SORTBY_ASC)
 	descending = int(parse.SORTBY_DESC)
@@ -85,16 +85,17 @@ const (
 	nullsLast  = int(parse.SORTBY_NULLS_LAST)
 )
 
-// usualClasses are B-tree operator classes that have no effect under the collation C. Each is the default of its type
-// or compares bytes.
+// usualClasses are B-tree operator classes that have no effect under the collation C. Each is the default class of its
+// type, or compares bytes.
 var usualClasses = parse.WordSet(`text_pattern_ops varchar_pattern_ops text_ops varchar_ops int2_ops int4_ops int8_ops float4_ops float8_ops
 	numeric_ops bool_ops uuid_ops date_ops time_ops timetz_ops timestamp_ops timestamptz_ops interval_ops bytea_ops`)
 
-// paddedClasses are operator classes that ignore trailing blanks. Over text they distinguish fewer values than text
-// itself.
+// paddedClasses are operator classes that ignore trailing blanks. In an index over text, they treat more values as
+// equal than text itself does.
 var paddedClasses = parse.WordSet("bpchar_pattern_ops bpchar_ops")
 
-// isDefaultOpClass reports whether a key's operator class has no effect on DSQL.
+// isDefaultOpClass reports whether a key's operator class has no effect on DSQL. In a UNIQUE index it must not treat
+// more values as equal.
 func isDefaultOpClass(key parse.TreeNode, unique bool) bool {
 	names := key.Names("opclass")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -104,8 +105,8 @@ func isDefaultOpClass(key parse.TreeNode, unique bool) bool {
 }
 
 // simplifyIndexKeys removes redundant parts of an index that DSQL refuses: USING btree, ASC, and operator classes
-// without effect. If all keys have DESC, DESC is removed as well, because an index can be read backwards. NULLS FIRST
-// and LAST are then swapped.
+// without effect. If all keys have DESC, it removes DESC as well, because a server can read an index backwards. It then
+// swaps NULLS FIRST and NULLS LAST.
 func (r *rewriter) simplifyIndexKeys(p *statementPart, ph *parse.TokenList, at int) {
 	i := at
 	for ; i < len(ph.Tokens) && !ph.IsPunct(i, '('); i++ {
@@ -131,12 +132,12 @@ func (r *rewriter) simplifyIndexKeys(p *statementPart, ph *parse.TokenList, at i
 	}
 }
 
-// simplifyIndexKey removes the redundant parts of one index key, whose last token is end.
+// simplifyIndexKey removes the redundant parts of one index key. end is the key's last token.
 func (r *rewriter) simplifyIndexKey(ph *parse.TokenList, key parse.TreeNode, end int) {
 	order, nulls := key.Integer("ordering"), key.Integer("nulls_ordering")
 	if nulls == nullsFirst || nulls == nullsLast {
 		switch {
-		case order == descending && nulls == nullsFirst: // the default order of NULLs in both directions
+		case order == descending && nulls == nullsFirst: // the default order of NULLs after DESC
 			r.addEdits(ph.Remove(end-1), ph.Remove(end))
 			r.meant.Set(key, "nulls_ordering", parse.Value{Number: uint64(parse.SORTBY_NULLS_DEFAULT)})
 		case order == descending:
@@ -158,7 +159,7 @@ func (r *rewriter) simplifyIndexKey(ph *parse.TokenList, key parse.TreeNode, end
 	}
 }
 
-// dropIndex removes CONCURRENTLY from DROP INDEX, because a DSQL server locks nothing in either form.
+// dropIndex removes CONCURRENTLY from DROP INDEX. On DSQL, neither form locks anything.
 func (r *rewriter) dropIndex(p *statementPart) {
 	isIndex := parse.ObjectType(p.node.Integer("remove_type")) == parse.OBJECT_INDEX
 	switch ph := r.statementTokens(p); {

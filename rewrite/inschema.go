@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// usualSchema is the SQL constant with which schema tools select the tables of their database.
+// usualSchema is the SQL constant by which schema tools select the tables of their database.
 const usualSchema = "'public'"
 
-// AdaptToSchema adapts sql for a session whose database is mapped to a schema. In queries of information_schema only,
-// `table_schema = 'public'` becomes a comparison with schema. changed is false if sql is returned as it is.
+// AdaptToSchema adapts sql for a session whose database is mapped to a schema. In queries of nothing but
+// information_schema, it replaces 'public' in `table_schema = 'public'` by the schema. changed is false if it returns
+// sql unchanged.
 func (p *Planner) AdaptToSchema(sql []byte, schema string) (own []byte, changed bool) {
 	if !bytes.Contains(sql, []byte(usualSchema)) || !bytes.Contains(bytes.ToLower(sql), []byte("information_schema")) || p.config.checkLimits(sql) != parse.Fits {
 		return sql, false
@@ -39,7 +40,7 @@ func (p *Planner) AdaptToSchema(sql []byte, schema string) (own []byte, changed 
 		}
 		for expr, side := range publicSchemaComparisons(part.node) {
 			at := expr.Child(side).Integer("location")
-			if strings.HasPrefix(text[at:], usualSchema) { // otherwise the constant is spelled differently
+			if strings.HasPrefix(text[at:], usualSchema) { // otherwise the text spells the constant differently
 				edits = append(edits, parse.Edit{Start: at, End: at + len(usualSchema), Text: literal})
 				meant.Set(expr, side, target...)
 			}
@@ -56,7 +57,8 @@ func (p *Planner) AdaptToSchema(sql []byte, schema string) (own []byte, changed 
 	return []byte(made), true
 }
 
-// publicSchemaComparisons yields each comparison table_schema = 'public' in m, with the field that holds the constant.
+// publicSchemaComparisons yields each comparison table_schema = 'public' in m. side is the field that contains the
+// constant.
 func publicSchemaComparisons(m parse.TreeNode) func(yield func(expr parse.TreeNode, side string) bool) {
 	return func(yield func(parse.TreeNode, string) bool) { yieldComparisons(m, yield) }
 }

@@ -2,19 +2,20 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/schema"
 
-// Another process may create a relation that the schema snapshot lacks. SELECT * or INSERT without columns would then
-// reach the server as if no bytea column were mapped (stored as text). Plan.Lacks reports such statements.
+// Another process may create a relation after Sluice has read its schema snapshot. SELECT * or INSERT without columns
+// would then reach the server as if the relation had no mapped columns (bytea stored as text). Plan.Lacks reports this
+// case.
 
-// compareWithSnapshot sets the plan's fields Lacks, Mapped and BehindDDL. The relation that a CREATE statement creates
-// does not count for Lacks and BehindDDL.
+// compareWithSnapshot sets the plan's fields Lacks, Mapped and BehindDDL by the schema snapshot of n. For Lacks and
+// BehindDDL, it ignores the relation that a CREATE statement creates.
 func (p *Plan) compareWithSnapshot(parts []statementPart, n *schema.NameResolver) {
-	ddl, changed, named := false, []string(nil), false // changed: the tables of earlier DDL
+	ddl, changed, named := false, []string(nil), false // changed has the tables of earlier DDL in the text
 	for i := range parts {
 		st, tables := parts[i].st, parts[i].st.Tables
 		named, p.Mapped = named || n.MayUseMappedTable(tables), p.Mapped || n.MayMapAny(tables)
 		switch kind := parts[i].node.TypeName(); {
 		case kind == "DropStmt":
-			tables = nil // DROP does not depend on columns
+			tables = nil // the meaning of a DROP does not depend on columns
 		case createStatements[kind] && len(tables) > 0:
 			tables = tables[1:]
 		}
@@ -26,11 +27,11 @@ func (p *Plan) compareWithSnapshot(parts []statementPart, n *schema.NameResolver
 	p.BehindDDL = p.BehindDDL && (p.Mapped || named)
 }
 
-// createStatements are the statements whose first relation is the one that they create.
+// createStatements are the statements whose first table is the relation that they create.
 var createStatements = map[string]bool{"CreateStmt": true, "CreateTableAsStmt": true, "CreateForeignTableStmt": true, "ViewStmt": true, "CreateSeqStmt": true}
 
-// unparsedPlan returns the plan of a text that the planner cannot read. The plan refuses the text if it may name a
-// relation with mapped columns (bytea stored as text).
+// unparsedPlan returns the plan of a text that Sluice cannot parse. If the text may name a relation with mapped columns
+// (bytea stored as text), the plan refuses the text.
 func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
 	if n.MayMentionMapped(sql) {
 		return unparsedMappedPlan
@@ -38,7 +39,8 @@ func unparsedPlan(n *schema.NameResolver, sql []byte) *Plan {
 	return guardedPlan
 }
 
-// UnparsedMappedRefusal returns the refusal of an unreadable text that may name a relation with mapped bytea columns.
+// UnparsedMappedRefusal returns the error for a text that Sluice cannot parse and that may name a relation with mapped
+// columns (bytea stored as text).
 func UnparsedMappedRefusal() Refusal {
 	return Refusal{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of a statement that is not read",
 		Detail: "It may name a table with columns that are stored as text (rewrite.bytea), and is too long, too deep or no UTF-8.",

@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Linter checks the statements of one session in order. Linter is not safe for concurrent use.
+// Linter checks the statements of one session, one after the other. A Linter is not safe for concurrent use.
 type Linter struct {
 	planner *Planner
 	inBlock bool
 	block   txContents
 	run     scriptState
-	// tables are the tables that earlier texts created, or nil if no bytea columns are mapped (stored as text).
+	// tables are the tables that earlier texts created, or nil if Sluice maps no bytea columns (to text).
 	tables *schema.Schema
 }
 
-// NewLinter returns a Linter for a new session. The Linter parses every text, and does not use the cache of plans.
+// NewLinter returns a Linter for a new session. The Linter parses every text, and does not use the planner's cache.
 func (p *Planner) NewLinter() *Linter {
 	l := &Linter{planner: p}
 	if p.config.Rules.Bytea != ByteaOff {
@@ -28,22 +28,22 @@ func (p *Planner) NewLinter() *Linter {
 	return l
 }
 
-// NewSession returns a Linter for another session with the same tables. how describes the tool that runs the script.
+// NewSession returns a Linter for another session with the same tables. how is the transaction of the session's script.
 func (l *Linter) NewSession(how ScriptTransaction) *Linter {
 	s := &Linter{planner: l.planner, tables: l.tables, run: scriptState{ScriptTransaction: how}}
 	s.beginScript()
 	return s
 }
 
-// LintStatements returns what DSQL would do differently from PostgreSQL, and how Sluice handles each difference. Only
-// the reason of a Syntax finding quotes the text.
+// LintStatements returns findings: how DSQL would treat the statements differently from PostgreSQL, and how Sluice
+// handles it. Only the Reason of a Syntax finding quotes the text.
 func (l *Linter) LintStatements(sql string) []finding.Finding {
 	findings, _ := l.LintText(sql)
 	return findings
 }
 
-// LintText returns the findings of LintStatements and the text that Sluice would send, or "" if that is sql. sent has
-// the client's column names, because only Sluice uses the names of mapped columns (bytea stored as text).
+// LintText returns the findings of LintStatements, and the text that Sluice would send. sent is "" if the two texts are
+// equal. sent has the client's column names, because only Sluice uses the server's names of mapped columns.
 func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) {
 	p := l.planner
 	if p.config.checkLimits([]byte(sql)) != parse.Fits {
@@ -65,7 +65,7 @@ func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) 
 		sent = p.applyRules(sql, tree, nil, unmapped, again).Text
 	}
 	if len(parts) == 1 && parts[0].st.Advisory != nil {
-		sent = "" // Sluice takes the lock itself, and the query in its place locks nothing
+		sent = "" // Sluice takes the lock itself, and the query that the server would get locks nothing
 	}
 	if l.usesSequences(parts, findings) {
 		sent = "" // Sluice carries the statement out in steps
@@ -85,13 +85,13 @@ func (l *Linter) LintText(sql string) (findings []finding.Finding, sent string) 
 	return findings, sent
 }
 
-// keepsWholeTransaction reports whether the session is in a transaction that Sluice does not commit in parts.
+// keepsWholeTransaction reports whether the session is in a transaction block, and Sluice does not commit it in parts.
 func (l *Linter) keepsWholeTransaction() bool {
 	return l.inBlock && l.planner.config.Rules.InTransactions == RefuseDDL
 }
 
-// usesSequences reports whether the text's CREATE TABLE can be created with sequences. If Sluice does not commit the
-// transaction in parts, usesSequences also changes the findings to describe identity columns.
+// usesSequences reports whether Sluice can carry out the text's CREATE TABLE with sequences. In a transaction that
+// Sluice does not commit in parts, it changes the findings: they then describe identity columns.
 func (l *Linter) usesSequences(parts []statementPart, findings []finding.Finding) bool {
 	n := singleSerialTable(parts)
 	if n == nil || !n.HasSequences() {
@@ -103,8 +103,8 @@ func (l *Linter) usesSequences(parts []statementPart, findings []finding.Finding
 	return true
 }
 
-// reportRefused changes findings of DDL that Sluice carries out only outside of a transaction. The changed findings
-// report that the DDL fails inside of one.
+// reportRefused changes the findings of DDL that Sluice carries out only outside of a transaction. The findings then
+// say that the DDL fails inside of a transaction.
 func (l *Linter) reportRefused(findings []finding.Finding) {
 	for i := range findings {
 		if f := &findings[i]; f.Outcome == finding.Rewritten {
@@ -114,7 +114,7 @@ func (l *Linter) reportRefused(findings []finding.Finding) {
 	}
 }
 
-// singleSerialTable returns the SerialTable of a text with one statement, or nil.
+// singleSerialTable returns the SerialTable of a text with one statement, or nil if there is none.
 func singleSerialTable(parts []statementPart) *SerialTable {
 	if len(parts) != 1 {
 		return nil
@@ -123,7 +123,7 @@ func singleSerialTable(parts []statementPart) *SerialTable {
 	return n
 }
 
-// describeAsIdentities changes the findings of serial columns to identity columns that are wider than declared.
+// describeAsIdentities changes findings about serial columns to say that the columns become identity columns.
 func describeAsIdentities(n *SerialTable, findings []finding.Finding) {
 	for i := range findings {
 		f := &findings[i]
@@ -139,7 +139,7 @@ func describeAsIdentities(n *SerialTable, findings []finding.Finding) {
 	}
 }
 
-// lintSchema is the schema of tables whose names have no schema.
+// lintSchema is the schema of a table whose name in the script has no schema.
 const lintSchema = "public"
 
 func (l *Linter) nameResolver() *schema.NameResolver {
@@ -149,7 +149,7 @@ func (l *Linter) nameResolver() *schema.NameResolver {
 	return l.tables.ResolverFor([]string{lintSchema})
 }
 
-// addCreatedTables adds the tables that a text creates to l.tables. Later changes of these tables are ignored.
+// addCreatedTables adds the tables that a text creates to l.tables. Linter ignores later changes of these tables.
 func (l *Linter) addCreatedTables(parts []statementPart) {
 	if l.tables == nil {
 		return
@@ -162,7 +162,7 @@ func (l *Linter) addCreatedTables(parts []statementPart) {
 	}
 }
 
-// syntaxFinding returns the finding of a text that is not PostgreSQL's grammar.
+// syntaxFinding returns the finding about a text that violates PostgreSQL's grammar.
 func syntaxFinding(sql string, err error) finding.Finding {
 	f := finding.Refused(finding.Syntax, 0)
 	if syntax, ok := errors.AsType[*parse.SyntaxError](err); ok {
@@ -174,8 +174,8 @@ func syntaxFinding(sql string, err error) finding.Finding {
 	return f
 }
 
-// WithIdentities returns a Linter that turns serial columns into identity columns if the rules allow both forms. A
-// script that DSQL itself runs needs this, because the form with sequences takes several statements.
+// WithIdentities returns a Linter that makes identity columns of serial columns, even if the rules allow sequences,
+// too. A fixed script needs this, because DSQL runs it without Sluice, and sequences need several transactions.
 func (l *Linter) WithIdentities() *Linter {
 	if l.planner.config.Rules.SerialForm != SerialAuto {
 		return l

@@ -2,39 +2,39 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/finding"
 
-// A script runs in transactions that the script itself begins, or that the migration tool begins.
+// The script itself, or the migration tool that runs it, begins the transactions of a script.
 
-// ScriptTransaction describes the transaction in which a tool runs a script. The zero ScriptTransaction is a tool that
-// sends each statement alone, as psql does.
+// ScriptTransaction says in which transaction a tool runs a script. The zero ScriptTransaction is a tool that sends
+// each statement alone, as psql does.
 type ScriptTransaction struct {
-	// Wrapped reports that the tool begins a transaction before the script and commits it afterwards.
+	// Wrapped reports that the tool begins a transaction before the script and commits it after the script.
 	Wrapped bool
-	// Whole reports that the tool sends the script as one multi-statement query. Statements outside of the script's own
-	// transactions then form one transaction.
+	// Whole reports that the tool sends the script as one multi-statement query. All statements outside of the script's
+	// own BEGIN and COMMIT then form one transaction.
 	Whole bool
-	// Records reports that the tool writes a row about the script in the script's transaction.
+	// Records reports that the tool, in the script's transaction, writes a row that the script was run.
 	Records bool
-	// Remedy is advice for the tool's user on running each statement in a separate transaction.
+	// Remedy is advice for the tool's user: how to run each statement in a transaction of its own.
 	Remedy string
 }
 
-// scriptState is the state of the linted session within a script.
+// scriptState is what a Linter knows about its place in a script.
 type scriptState struct {
 	ScriptTransaction
 	own      bool                     // the script has a BEGIN in the current transaction
-	reported map[finding.Feature]bool // the features already reported for the tool's transaction, each once
+	reported map[finding.Feature]bool // the features already reported for the tool's transaction
 }
 
-// beginScript resets the Linter's state to the start of a script.
+// beginScript sets the Linter's state to that at the start of a script.
 func (l *Linter) beginScript() {
 	l.inBlock = l.run.Wrapped || l.run.Whole
 	l.block = txContents{dml: l.run.Wrapped && l.run.Records}
 	l.run.own, l.run.reported = false, map[finding.Feature]bool{}
 }
 
-// observeStatement adds the next statement to the script's transaction, and returns findings about what the transaction
-// cannot take. verb is the statement's verb before rewriting. alone reports that the text has one statement. In a text
-// of several statements, the text's plan already has these findings.
+// observeStatement adds a statement to the script's transaction. It returns findings about what DSQL does not accept in
+// that transaction. verb is the statement's verb before rewriting. alone reports that the text has one statement. For a
+// text of several statements, the text's plan already has these findings.
 func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []finding.Finding {
 	switch verb {
 	case Begin:
@@ -44,7 +44,8 @@ func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []f
 		l.inBlock, l.run.own = true, true
 		return nil
 	case Commit, Rollback, PrepareTransaction:
-		// After COMMIT or ROLLBACK only a multi-statement query continues in a transaction. A tool's transaction ends.
+		// After COMMIT or ROLLBACK, the tool's transaction has ended. Only a multi-statement query then begins another
+		// one.
 		l.inBlock, l.block, l.run.own = l.run.Whole, txContents{}, false
 		l.run.Wrapped, l.run.reported = false, map[finding.Feature]bool{}
 		return nil
@@ -64,7 +65,8 @@ func (l *Linter) observeStatement(verb TxVerb, p *statementPart, alone bool) []f
 	return []finding.Finding{found}
 }
 
-// RemedyInBlock returns Remedy, with the advice to remove BEGIN if the script has a BEGIN in the transaction (own).
+// RemedyInBlock returns r.Remedy. If own is set, because the script itself has a BEGIN, it adds the advice to remove
+// BEGIN.
 func (r ScriptTransaction) RemedyInBlock(own bool) string {
 	if own {
 		return r.Remedy + "; and leave BEGIN and COMMIT out"

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// These are the strengths of locking clauses.
+// These are the strengths of locking clauses, as the parse tree gives them.
 const (
 	forKeyShare    = int(parse.LCS_FORKEYSHARE)
 	forShare       = int(parse.LCS_FORSHARE)
@@ -13,8 +13,8 @@ const (
 	forUpdate      = int(parse.LCS_FORUPDATE)
 )
 
-// rewriteLocking applies the policy of a statement to its FOR SHARE and FOR NO KEY UPDATE clauses. All of them get the
-// same policy.
+// rewriteLocking applies a locking policy (LockPolicy) to all FOR SHARE and FOR NO KEY UPDATE clauses of a statement.
+// They get the same policy.
 func (r *rewriter) rewriteLocking(p *statementPart) {
 	if len(p.locked) == 0 || !r.rules.Locking && !r.rules.Dialect {
 		return
@@ -47,8 +47,8 @@ func (r *rewriter) rewriteLocking(p *statementPart) {
 	}
 }
 
-// weakLockClauses returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, their kinds and their features.
-// weakLockClauses also reports SKIP LOCKED and NOWAIT of all locking clauses as findings.
+// weakLockClauses returns the FOR SHARE and FOR NO KEY UPDATE clauses of a statement, and their kinds and features. It
+// also reports findings about SKIP LOCKED and NOWAIT in any locking clause.
 func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, clauses []string, features []finding.Feature) {
 	share, noKeyUpdate, skip, nowait := false, false, false, false
 	for _, query := range p.locked {
@@ -81,7 +81,7 @@ func (r *rewriter) weakLockClauses(p *statementPart) (nodes []parse.TreeNode, cl
 	return nodes, clauses, features
 }
 
-// lockClauseFinding returns the finding about a locking clause to which a policy applies.
+// lockClauseFinding returns the finding about a locking clause to which Sluice applies the policy.
 func lockClauseFinding(f finding.Feature, policy LockClausePolicy, at int) finding.Finding {
 	switch policy {
 	case Update:
@@ -96,7 +96,7 @@ func lockClauseFinding(f finding.Feature, policy LockClausePolicy, at int) findi
 	return finding.Handled(f, finding.Flagged, finding.Error, "passes unchanged by policy and fails there", at)
 }
 
-// applyLockPolicy applies a policy to locking clauses by edits, and records the intended changes of the tree.
+// applyLockPolicy makes the edits that apply a policy to locking clauses, and records the intended changes of the tree.
 func (r *rewriter) applyLockPolicy(p *statementPart, weak []parse.TreeNode, policy LockClausePolicy) {
 	ph := r.statementTokens(p)
 	for _, c := range lockClauses(&ph) {
@@ -131,16 +131,16 @@ func (r *rewriter) applyLockPolicy(p *statementPart, weak []parse.TreeNode, poli
 	}
 }
 
-// lockClause holds the token indexes of a locking clause. first is FOR, mode follows the strength, and end follows OF
-// and the wait policy.
+// lockClause holds the token indexes of a locking clause. first is the word FOR, and mode is the token after the
+// strength (such as SHARE). end is the token after OF, NOWAIT and SKIP LOCKED.
 type lockClause struct {
 	strength         int
 	first, mode, end int
 }
 
-// policyEdits returns the edits that apply a policy to the locking clause.
+// policyEdits returns the edits that apply the policy to the locking clause.
 func (c lockClause) policyEdits(ph *parse.TokenList, policy LockClausePolicy) []parse.Edit {
-	last := c.mode - 1 // SHARE, or the UPDATE of NO KEY UPDATE
+	last := c.mode - 1 // the word SHARE, or UPDATE in NO KEY UPDATE
 	switch {
 	case policy == Strip:
 		var edits []parse.Edit
@@ -158,11 +158,11 @@ func (c lockClause) policyEdits(ph *parse.TokenList, policy LockClausePolicy) []
 	return []parse.Edit{ph.Remove(last - 2), ph.Replace(last, "SHARE")}
 }
 
-// lockClauses returns the locking clauses among a statement's tokens. A FOR after a dot or AS is a name. A FOR in the
-// parentheses of substring and overlay is an argument's keyword.
+// lockClauses returns the locking clauses in a statement. It ignores a FOR after a dot or AS, which is a name. It also
+// ignores a FOR in the parentheses of substring and overlay.
 func lockClauses(ph *parse.TokenList) []lockClause {
 	var all []lockClause
-	var theirs []bool // for each open parenthesis: it belongs to substring or overlay
+	var theirs []bool // for each open parenthesis, whether it belongs to substring or overlay
 	for i := range ph.Tokens {
 		switch {
 		case ph.IsPunct(i, '('):
@@ -178,7 +178,8 @@ func lockClauses(ph *parse.TokenList) []lockClause {
 	return all
 }
 
-// lockClauseAt returns the locking clause whose FOR is token i. Its strength is 0 if the FOR begins no locking clause.
+// lockClauseAt returns the locking clause that begins with the FOR at token i. Its strength is 0 if no clause begins
+// there.
 func lockClauseAt(ph *parse.TokenList, i int) lockClause {
 	c := lockClause{first: i}
 	switch {

@@ -7,15 +7,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// LOCK TABLE ... IN ACCESS SHARE MODE, which pg_dump sends, only holds off changes of the schema. A snapshot of DSQL
-// never sees later changes of the schema, so the lock is needless. Other modes hold off writers, and DSQL has no equal.
+// pg_dump sends LOCK TABLE ... IN ACCESS SHARE MODE, which only prevents changes of the schema. A transaction on DSQL
+// has a snapshot that never shows later changes of the schema, so it does not need the lock. Other lock modes prevent
+// writes, and DSQL has nothing equal.
 
 // accessShare is the number of the lock mode AccessShareLock in PostgreSQL's lockdefs.h.
 const accessShare = 1
 
-// rewriteLockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. The query fails if a table is
-// missing or not readable, as LOCK does. The query also makes the server take the transaction's snapshot at the time of
-// the LOCK.
+// rewriteLockTable replaces LOCK TABLE ... IN ACCESS SHARE MODE by a query of the tables. Like LOCK, the query fails if
+// a table is missing or not readable. The query also makes the server take the transaction's snapshot when the client
+// sends LOCK.
 func (r *rewriter) rewriteLockTable(p *statementPart) {
 	if !r.rules.Session || p.node.Integer("mode") != accessShare {
 		return

@@ -7,38 +7,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// conversions maps each ByteaMapping to its SQL conversion between bytea and digits. All of them store equal digits.
+// conversions maps each ByteaMapping to its SQL conversion between bytea and digits. All store the same digits.
 var conversions = map[ByteaMapping]*bytea.Conversion{ByteaHex: bytea.Functions, ByteaHexCast: bytea.Casts}
 
 // HexSQL returns SQL that converts an operand of type bytea to its hexadecimal digits.
 func (how ByteaMapping) HexSQL(operand string) string { return conversions[how].HexSQL(operand) }
 
-// ByteaSQL returns SQL that converts an operand of hexadecimal digits to bytea.
+// ByteaSQL returns SQL that converts hexadecimal digits, the operand, to bytea.
 func (how ByteaMapping) ByteaSQL(operand string) string { return conversions[how].ByteaSQL(operand) }
 
-// CheckSQL returns the CHECK expression of a mapped bytea column of a new table. physical is its name on the server.
+// CheckSQL returns the CHECK of a mapped column (bytea stored as text). physical is the column's name on the server.
 func (how ByteaMapping) CheckSQL(physical string) string {
 	return conversions[how].CheckConstraint(physical)
 }
 
-// unmappedIndex is the hint for a refused index on a bytea column. Sluice stores the column as bytea, because the
-// column was in no key when its table was created.
+// unmappedIndex is the hint for an index on a bytea column that DSQL refuses. Sluice did not map the column to text,
+// because no key contained the column when its table was created.
 const unmappedIndex = "To index a column of type bytea, name it in " + bytea.ColumnsKey + " and create the table anew."
 
-// These are values of Finding.Action for mapped bytea columns, and for rewritten statements that no index can serve.
+// These are texts of Finding.Action: for mapped columns, and for rewritten queries that no index can serve.
 const (
 	mappedAction  = "mapped to text of hexadecimal digits, in a column of its name with " + schema.MappedSuffix + " behind it"
 	derivedAction = "rewritten to read derived tables in the place of those with mapped columns: no index over these serves it"
 )
 
-// byteaMapping returns the bytea.Mapping that rewrites the text's statements.
+// byteaMapping returns the bytea.Mapping that rewrites the text's statements for mapped columns (bytea stored as text).
 func (r *rewriter) byteaMapping() *bytea.Mapping {
 	r.mapper = bytea.Mapping{Names: r.names, By: conversions[r.rules.Bytea], Check: r.rules.ByteaCheck, Columns: r.rules.ByteaColumns, Text: r.text, Tokens: &r.tokens}
 	return &r.mapper
 }
 
-// rewriteMapped rewrites statements that read or write mapped columns (bytea stored as text), or change the schema of
-// their tables. rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
+// rewriteMapped rewrites a statement that reads or writes mapped columns (bytea stored as text), or that changes the
+// schema of their tables. rewriteMapped is the first rule. Its edits and those of other rules do not overlap.
 func (r *rewriter) rewriteMapped(p *statementPart) {
 	made := r.byteaMapping().MapStatement(p.node, p.st.Start, p.st.End)
 	r.maps = r.maps || made.Maps
@@ -52,7 +52,7 @@ func (r *rewriter) rewriteMapped(p *statementPart) {
 	r.addFinding(f)
 }
 
-// applyForm adds the edits, intended changes and findings of the form that a statement gets for mapped bytea columns.
+// applyForm adds the edits, intended changes and findings of made, the form of a statement for mapped bytea columns.
 func (r *rewriter) applyForm(p *statementPart, made bytea.MappedEdits) {
 	r.edits = append(r.edits, made.Edits...)
 	for node, changes := range made.Meant {
@@ -67,7 +67,7 @@ func (r *rewriter) applyForm(p *statementPart, made bytea.MappedEdits) {
 	}
 }
 
-// mapAlternative tries a statement's next form for mapped bytea columns after a failed one, and reports success.
+// mapAlternative tries a statement's second form for mapped columns after the first one failed, and reports success.
 func (r *rewriter) mapAlternative(planner *Planner, p *statementPart, held bool) bool {
 	if r.names == nil || len(p.locked) > 0 {
 		return false

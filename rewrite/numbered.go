@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// PostgreSQL creates a serial column as a sequence, a column with DEFAULT nextval, and OWNED BY. On DSQL these are
-// several transactions, which package proxy/constraint runs. Identity columns BY DEFAULT of int and smallint, which
-// DSQL lacks, are created in the same way. GENERATED ALWAYS needs an identity of the server, which is always bigint.
+// PostgreSQL creates a serial column as a sequence, a column with DEFAULT nextval, and OWNED BY. On DSQL these steps
+// need several transactions, which package proxy/constraint runs. Sluice creates int and smallint identities BY
+// DEFAULT, which DSQL lacks, in the same way. GENERATED ALWAYS needs an identity of the server, which is always bigint.
 
-// SerialForm says what Sluice rewrites serial columns to.
+// SerialForm says whether Sluice replaces serial columns by identity columns or by sequences.
 type SerialForm string
 
 const (
-	// SerialIdentity means identity columns of type bigint, which one statement creates.
+	// SerialIdentity replaces serial columns by identity columns of type bigint, in one CREATE TABLE.
 	SerialIdentity SerialForm = ""
-	// SerialSequence means sequences that Sluice creates. If Sluice cannot, the statement is unchanged.
+	// SerialSequence makes Sluice create sequences for serial columns. If it cannot, the statement stays unchanged.
 	SerialSequence SerialForm = "sequence"
-	// SerialAuto means sequences where Sluice can create them, otherwise identity columns.
+	// SerialAuto makes Sluice create sequences as with SerialSequence. If Sluice cannot, it uses identity columns.
 	SerialAuto SerialForm = "auto"
 )
 
@@ -32,39 +32,39 @@ const (
 const SerialKey = "rewrite.serial"
 
 // SerialTable is a CREATE TABLE that Sluice carries out in several statements. Sluice creates sequences for serial
-// columns, or widens columns to the type of the keys that they reference.
+// columns, or widens columns to the type of the keys that the columns reference.
 type SerialTable struct {
 	Text     string // the client's statement
-	Table    string // the argument of to_regclass, with the schema if the client writes it
+	Table    string // the table as the SQL argument of to_regclass, with the schema if the client writes it
 	Schema   string // as the client writes it; "" for the current schema
 	Relation string // the table's name without its schema
-	// IfNotExists means that an existing relation with the table's name is no error.
+	// IfNotExists means that the statement says IF NOT EXISTS: an existing relation of the table's name is no error.
 	IfNotExists bool
 	// Identity means that bigint identity columns may replace the sequences.
 	Identity  bool
 	Sequences []alter.OwnedSequence
 	Narrow    []NarrowColumn
-	// Widens are the columns that become wider than declared if identity columns replace sequences.
+	// Widens names the columns that become wider than declared if identity columns replace the sequences.
 	Widens []string
 
-	places   []sequencePlace // for each of Sequences
-	plain    []parse.Edit    // the edits that all forms share
-	sequence []parse.Edit    // the places of defaults in the form with sequences; their texts are inserted later
-	identity []parse.Edit    // the edits of the form with identities, next to plain
+	places   []sequencePlace // for each of Sequences, its place in Text
+	plain    []parse.Edit    // the edits that both forms share (with sequences and with identities)
+	sequence []parse.Edit    // the edits that insert defaults in the form with sequences, without their texts
+	identity []parse.Edit    // the further edits in the form with identities
 }
 
 // sequencePlace says where in the CREATE TABLE the default of a column with an OwnedSequence belongs.
 type sequencePlace struct {
-	before string // the text before the column's default: the type, for a serial column
+	before string // the text that precedes the default: the new type of a serial column, or ""
 	at     int    // the offset of the findings about the column in the client's text
 }
 
-// NarrowColumn is a column of int or smallint that references keys of this or other tables.
+// NarrowColumn is a column of int or smallint that references keys, which may become bigint.
 type NarrowColumn struct {
 	Column string
 	Refers []ReferredKey
 	// OwnKey means that the column references a column of the same table that is in Widens. OwnWide means that the
-	// referenced column is an identity even in the form with sequences.
+	// referenced column is an identity, and so bigint, even in the form with sequences.
 	OwnKey, OwnWide bool
 
 	wide parse.Edit
@@ -72,20 +72,20 @@ type NarrowColumn struct {
 
 // ReferredKey is a column that a FOREIGN KEY references.
 type ReferredKey struct {
-	Table  string // the argument of to_regclass
-	Column string // "" for column number Nth of the primary key, from 1
+	Table  string // the referenced table as the argument of to_regclass
+	Column string // the column's name; "" for column number Nth of the primary key, counted from 1
 	Nth    int
 }
 
 // serialTableBuilder collects the columns and edits of a SerialTable while rules read its CREATE TABLE.
 type serialTableBuilder struct {
 	SerialTable
-	spans [][2]int                          // offsets of edits that do not belong to plain
-	swaps map[*byte]func(parse.TreeChanges) // by column node: functions that set the intended changes of the form with sequences
+	spans [][2]int                          // byte offsets in the text; the edits within them belong to identity
+	swaps map[*byte]func(parse.TreeChanges) // by column node: functions that set the tree changes for a sequence
 }
 
 // newSerialTableBuilder returns an empty serialTableBuilder for a CREATE TABLE that Sluice may carry out in several
-// statements, or nil.
+// statements. For other CREATE TABLEs it returns nil.
 func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 	relation := p.node.Child("relation")
 	if r.rules.SerialForm == SerialIdentity && !r.rules.SerialKeys || len(r.parts) != 1 || r.planned == nil || p != &r.parts[0] || relation.Text("catalogname") != "" ||
@@ -101,9 +101,9 @@ func (r *rewriter) newSerialTableBuilder(p *statementPart) *serialTableBuilder {
 		IfNotExists: p.node.Flag("if_not_exists"), Identity: r.rules.SerialForm != SerialSequence}, swaps: map[*byte]func(parse.TreeChanges){}}
 }
 
-// addSequence adds a column that gets its numbers from a sequence. kind is the new type, or "" for the declared one.
-// The column's default replaces the text between the offsets from and to. at is the offset of the column's findings.
-// constraint is the identity that the default replaces, absent for a serial column.
+// addSequence adds a column that gets its numbers from a sequence. kind is the column's new type, or "" for the
+// declared type. The column's default replaces the text between the offsets from and to. at is the offset of the
+// column's findings. constraint is the identity that the default replaces, and is absent for a serial column.
 func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.TreeNode, kind, options string, from, to, at int) {
 	place := sequencePlace{at: at}
 	if kind != "" {
@@ -144,7 +144,7 @@ func (n *serialTableBuilder) addSequence(r *rewriter, column, constraint parse.T
 	}
 }
 
-// adaptSequenceOptions returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false without such a form.
+// adaptSequenceOptions rewrites options of CREATE SEQUENCE to a form that DSQL accepts, or returns false.
 func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	text := "CREATE SEQUENCE n " + options
 	tree, err := parse.Tree(text)
@@ -168,17 +168,17 @@ func (r *rewriter) adaptSequenceOptions(options string) (string, bool) {
 	return strings.TrimPrefix(sql, "CREATE SEQUENCE n"), true
 }
 
-// addIdentitySpan records that edits between the offsets from and to belong only to the form with identity columns.
+// addIdentitySpan records that only the form with identity columns has the edits between the offsets from and to.
 func (n *serialTableBuilder) addIdentitySpan(from, to int) {
 	n.spans = append(n.spans, [2]int{from, to})
 }
 
-// sequenceDefaultSQL returns the constraints of a column that draws from the named sequence. name is SQL.
+// sequenceDefaultSQL returns the constraints of a column whose default is the next value of a sequence. name is SQL.
 func sequenceDefaultSQL(name string) string {
 	return "DEFAULT nextval(" + parse.QuoteLiteral(name) + "::regclass) NOT NULL"
 }
 
-// collectNarrowColumns collects the int and smallint columns that reference keys, of this table or of others.
+// collectNarrowColumns collects the int and smallint columns that reference keys of this table or of other tables.
 func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart) {
 	columns := map[string]parse.TreeNode{}
 	for column := range p.node.List("table_elts") {
@@ -206,8 +206,8 @@ func (n *serialTableBuilder) collectNarrowColumns(r *rewriter, p *statementPart)
 	}
 }
 
-// isWidenedOwnKey reports whether a referenced key is a column of this table that becomes wider as an identity.
-// isWidenedOwnKey also sets refers.Column for a reference to the primary key without column names.
+// isWidenedOwnKey reports whether refers is a column of this table that becomes wider if it becomes an identity. If the
+// reference names no column of the primary key, isWidenedOwnKey sets refers.Column.
 func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode, refers *ReferredKey) bool {
 	if to.Text("relname") != n.Relation || to.Text("schemaname") != n.Schema {
 		return false
@@ -222,7 +222,7 @@ func (n *serialTableBuilder) isWidenedOwnKey(p *statementPart, to parse.TreeNode
 	return slices.Contains(n.Widens, refers.Column)
 }
 
-// addReferredKey records in Narrow that a column references a key by a foreign key.
+// addReferredKey records in Narrow that a column references the key. own means that the key is in the same table.
 func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, column parse.TreeNode, key ReferredKey, own bool) {
 	name := column.Text("colname")
 	at := slices.IndexFunc(n.Narrow, func(c NarrowColumn) bool { return c.Column == name })
@@ -243,7 +243,7 @@ func (n *serialTableBuilder) addReferredKey(r *rewriter, p *statementPart, colum
 	}
 }
 
-// attachVerified makes the SerialTable the plan of st (st.Steps), if all forms of the statement pass verification.
+// attachVerified sets st.Steps to the SerialTable if all forms of the CREATE TABLE have the intended meaning.
 func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) {
 	if len(n.Sequences) == 0 && (len(n.Narrow) == 0 || !r.rules.SerialKeys) {
 		return
@@ -273,8 +273,8 @@ func (n *serialTableBuilder) attachVerified(p *Planner, r *rewriter, tree parse.
 	st.Does, st.Steps = Alters, &made
 }
 
-// verifiedWithSequences reports whether the form of the CREATE TABLE with sequences has the intended meaning. The form
-// is verified within the whole text.
+// verifiedWithSequences reports whether the CREATE TABLE with sequences has the intended meaning. It parses the whole
+// text of the client with the statement in this form.
 func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree parse.TreeNode, st *Statement, held bool) bool {
 	meant := maps.Clone(r.meant)
 	for node := range n.swaps {
@@ -291,7 +291,7 @@ func (n *serialTableBuilder) verifiedWithSequences(p *Planner, r *rewriter, tree
 	return p.hasIntendedMeaning(text, tree, meant, held)
 }
 
-// ServerSerialSQL returns the CREATE TABLE for a server that has serial columns.
+// ServerSerialSQL returns the CREATE TABLE for a server that accepts serial columns.
 func (n *SerialTable) ServerSerialSQL() string { return n.applyEdits(slices.Clone(n.plain)) }
 
 // applyEdits returns the client's statement after edits, which must not overlap (editsAreDisjoint).
@@ -300,7 +300,7 @@ func (n *SerialTable) applyEdits(edits []parse.Edit) string {
 	return text
 }
 
-// editsAreDisjoint reports whether the edits of each CREATE TABLE do not overlap, even with all Narrow columns widened.
+// editsAreDisjoint reports whether no edits overlap in each form of the CREATE TABLE, with all columns widened.
 func (n *serialTableBuilder) editsAreDisjoint() bool {
 	wide, names := make([]bool, len(n.Narrow)), make([]string, len(n.sequence))
 	for i := range wide {
@@ -309,8 +309,8 @@ func (n *serialTableBuilder) editsAreDisjoint() bool {
 	return n.ServerSerialSQL() != "" && n.CreateWithIdentities(wide) != "" && n.createSQL(names, wide, true) != ""
 }
 
-// CreateWithSequences returns the CREATE TABLE with sequences, without IF NOT EXISTS. names are the SQL names of
-// Sequences. wide selects the columns of Narrow that become bigint.
+// CreateWithSequences returns the CREATE TABLE in the form with sequences, without IF NOT EXISTS. names are the SQL
+// names of Sequences. wide says for each column of Narrow whether it becomes bigint.
 func (n *SerialTable) CreateWithSequences(names []string, wide []bool) string {
 	return n.createSQL(names, wide, true)
 }
@@ -331,12 +331,12 @@ func (n *SerialTable) createSQL(names []string, wide []bool, anew bool) string {
 	return n.applyEdits(edits)
 }
 
-// CreateWithIdentities returns the CREATE TABLE with identity columns of bigint. wide selects the columns of Narrow
-// that become bigint.
+// CreateWithIdentities returns the CREATE TABLE in the form with bigint identity columns. wide says for each column of
+// Narrow whether it becomes bigint.
 func (n *SerialTable) CreateWithIdentities(wide []bool) string {
 	others := slices.Clone(wide)
 	for i := range others {
-		others[i] = others[i] && !n.Narrow[i].OwnKey // an edit in identity widens the column
+		others[i] = others[i] && !n.Narrow[i].OwnKey // for an OwnKey column, an edit in n.identity widens the column
 	}
 	return n.applyEdits(slices.Concat(n.plain, n.identity, n.wideningEdits(others)))
 }
@@ -350,8 +350,8 @@ func (n *SerialTable) wideningEdits(wide []bool) (edits []parse.Edit) {
 	return edits
 }
 
-// MayPassUnchanged reports whether the server may get the CREATE TABLE unchanged, because at most columns that
-// reference wider keys would be changed.
+// MayPassUnchanged reports whether Sluice may send the server the client's CREATE TABLE. It may if the statement has no
+// sequences, and Sluice would at most widen columns that reference keys.
 func (n *SerialTable) MayPassUnchanged() bool { return !n.HasSequences() }
 
 // HasSequences reports whether the table can be created with sequences.
@@ -375,7 +375,7 @@ func (n *SerialTable) Bytes(source int) int {
 	return b
 }
 
-// sequenceOfFinding returns the index in Sequences of the column that a finding is about, or -1.
+// sequenceOfFinding returns the index in Sequences of the column that the finding is about, or -1 if there is none.
 func (n *SerialTable) sequenceOfFinding(f *finding.Finding) int {
 	if f.Feature != finding.Serial && f.Feature != finding.IdentityType {
 		return -1
@@ -383,13 +383,13 @@ func (n *SerialTable) sequenceOfFinding(f *finding.Finding) int {
 	return slices.IndexFunc(n.places, func(p sequencePlace) bool { return p.at == f.At })
 }
 
-// wideningNotice returns the notice about columns that are wider than declared.
+// wideningNotice returns the notice that the named columns are bigint, and so wider than the client declared them.
 func wideningNotice(columns []string) *Notice {
 	return &Notice{"bigint, and wider than declared: " + strings.Join(columns, ", "),
 		"The identity columns of a cluster are bigint (" + SerialKey + ")."}
 }
 
-// reportSequences replaces the findings of a CREATE TABLE that Sluice carries out with sequences.
+// reportSequences replaces the findings about columns for which Sluice creates sequences.
 func (r *rewriter) reportSequences(st *Statement) {
 	n, is := st.Steps.(*SerialTable)
 	if !is || !n.HasSequences() {

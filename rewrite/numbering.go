@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL takes a sequence cache of 1, or of 65536 or more, and sequences of type bigint only. The rules in this file
-// apply these limits to CREATE SEQUENCE, ALTER SEQUENCE and identity columns.
+// DSQL accepts only sequences of type bigint, with a cache of 1, or of 65536 or more. The rules in this file adapt
+// CREATE SEQUENCE, ALTER SEQUENCE and identity columns to these limits.
 
 // SequenceCacheKey is the configuration key that sets Rules.SequenceCache.
 const SequenceCacheKey = "rewrite.sequence_cache"
 
-// manyCached is the smallest sequence cache other than 1 that DSQL takes.
+// manyCached is the smallest sequence cache above 1 that DSQL accepts.
 const manyCached = 65536
 
-// cacheSQL returns the CACHE option for sequences, by Rules.SequenceCache.
+// cacheSQL returns the CACHE option that Sluice writes for sequences (Rules.SequenceCache).
 func (r *Rules) cacheSQL() string { return "CACHE " + strconv.Itoa(max(r.SequenceCache, 1)) }
 
-// cacheAction returns the text of Finding.Action for a CACHE option that was rewritten.
+// cacheAction returns the Finding.Action for a CACHE option that Sluice rewrote.
 func (r *Rules) cacheAction() string {
 	if r.SequenceCache > 1 {
 		return "rewritten with the CACHE of " + SequenceCacheKey
@@ -30,7 +30,7 @@ func (r *Rules) cacheAction() string {
 	return "rewritten with CACHE 1"
 }
 
-// serialAction returns the text of Finding.Action for a serial column whose type has the given bits. 0 means bigint.
+// serialAction returns the Finding.Action for a serial column. bits is the size of the column's type, and 0 for bigint.
 func (r *Rules) serialAction(bits intBits) string {
 	switch {
 	case r.SequenceCache > 1:
@@ -41,17 +41,17 @@ func (r *Rules) serialAction(bits intBits) string {
 	return "rewritten to " + identity
 }
 
-// cacheOption says whether a sequence has a CACHE option, and whether DSQL or only PostgreSQL takes its value.
+// cacheOption says whether a sequence has a CACHE option, and whether DSQL or only PostgreSQL accepts its value.
 type cacheOption uint8
 
 const (
 	noCache    cacheOption = iota
-	fitCache               // DSQL takes it
-	otherCache             // only PostgreSQL takes it
-	badCache               // neither takes it, or there are several
+	fitCache               // DSQL accepts the value
+	otherCache             // only PostgreSQL accepts the value
+	badCache               // neither accepts the value, or there are several CACHE options
 )
 
-// classifyCache returns the CACHE option among the options of a sequence, and its class.
+// classifyCache returns the CACHE option among the options of a sequence, and its cacheOption.
 func classifyCache(options iter.Seq[parse.TreeNode]) (says cacheOption, option parse.TreeNode) {
 	for o := range options {
 		if o.Text("defname") != "cache" {
@@ -62,7 +62,7 @@ func classifyCache(options iter.Seq[parse.TreeNode]) (says cacheOption, option p
 		}
 		option, says = o, badCache
 		switch size := o.Child("arg"); {
-		case size.Is("Float"): // a number beyond 32 bits
+		case size.Is("Float"): // a number that does not fit into 32 bits
 			if !strings.ContainsFunc(size.Text("fval"), func(c rune) bool { return c < '0' || c > '9' }) {
 				says = fitCache
 			}
@@ -76,20 +76,20 @@ func classifyCache(options iter.Seq[parse.TreeNode]) (says cacheOption, option p
 	return says, option
 }
 
-// isAllowedCache reports whether DSQL takes a cache of the given size.
+// isAllowedCache reports whether DSQL accepts a sequence cache of this size.
 func isAllowedCache(size int) bool { return size == 1 || size >= manyCached }
 
-// sequenceOptions edits the options of one sequence in the text.
+// sequenceOptions edits the options of one sequence in the client's text.
 type sequenceOptions struct {
 	r     *rewriter
 	ph    parse.TokenList
-	node  parse.TreeNode // the node whose field has the options
+	node  parse.TreeNode // the node that has the options
 	field string
 
-	behind  int  // the token after which new options are inserted
-	styled  int  // the token whose letter case new options copy
+	behind  int  // the token after which writeAdded inserts new options
+	styled  int  // the token whose letter case the new options copy
 	parens  bool // new options need parentheses
-	first   bool // new options precede the others
+	first   bool // new options come before the existing ones
 	added   []string
 	written []parse.Value // the trees of the options in added
 }
@@ -98,7 +98,7 @@ func (r *rewriter) newSequenceOptions(p *statementPart, node parse.TreeNode, fie
 	return &sequenceOptions{r: r, ph: r.statementTokens(p), node: node, field: field, behind: -1}
 }
 
-// locateInIdentity finds the place for new options of an identity's sequence: in its parentheses, or after IDENTITY.
+// locateInIdentity finds the place for new options of an identity: inside its parentheses, or after IDENTITY.
 func (o *sequenceOptions) locateInIdentity(constraint parse.TreeNode) {
 	i := o.ph.TokenAt(constraint.Integer("location"))
 	if o.ph.IsKeyword(i, "constraint") {
@@ -123,8 +123,8 @@ func (o *sequenceOptions) locateInSequence(relation parse.TreeNode) {
 	}
 }
 
-// fixCache replaces a CACHE option that DSQL does not take, and adds a missing one if wanted. f and at are the feature
-// and the offset of its finding.
+// fixCache replaces a CACHE option that DSQL does not accept. If wanted, it also adds a missing one. The finding about
+// the change is for feature f at offset at.
 func (o *sequenceOptions) fixCache(f finding.Feature, at int, wanted bool) {
 	says, option := classifyCache(o.node.List(o.field))
 	i := -1
@@ -152,18 +152,18 @@ func (o *sequenceOptions) fixCache(f finding.Feature, at int, wanted bool) {
 	o.r.addFinding(finding.Handled(f, finding.Rewritten, finding.Info, o.r.rules.cacheAction(), at))
 }
 
-// addOption adds an option of a sequence, which writeAdded inserts into the text.
+// addOption adds an option to the sequence. writeAdded later inserts it into the text.
 func (o *sequenceOptions) addOption(sql string) {
 	o.added = append(o.added, sql)
 	o.written = append(o.written, sequenceOptionTree(sql).Values("options")...)
 }
 
-// sequenceOptionTree returns the tree of a CREATE SEQUENCE with sql as its only option.
+// sequenceOptionTree returns the tree of a CREATE SEQUENCE whose only option is sql.
 func sequenceOptionTree(sql string) parse.TreeNode {
 	return parse.LazyTree("CREATE SEQUENCE s " + sql)().Child("stmts").Child("stmt")
 }
 
-// replaceOption replaces an option of a sequence, from token i to token end, by sql.
+// replaceOption replaces a sequence option by sql. The option extends from token i to token end.
 func (o *sequenceOptions) replaceOption(option parse.TreeNode, i, end int, sql string) {
 	o.r.addEdits(parse.Edit{Start: int(o.ph.Tokens[i].Start), End: int(o.ph.Tokens[end].End), Text: o.ph.MatchCase(i, sql)})
 	o.r.meant.Set(option, "arg", sequenceOptionTree(sql).Child("options").Values("arg")...)
@@ -187,7 +187,7 @@ func (o *sequenceOptions) writeAdded() {
 	o.r.meant.Set(o.node, o.field, all...)
 }
 
-// findOption returns the sequence option with a name. several reports that the sequence has more than one.
+// findOption returns the sequence option of this name. several reports that the sequence has more than one of the name.
 func (o *sequenceOptions) findOption(name string) (option parse.TreeNode, several bool) {
 	for each := range o.node.List(o.field) {
 		if each.Text("defname") == name {
@@ -198,7 +198,7 @@ func (o *sequenceOptions) findOption(name string) (option parse.TreeNode, severa
 	return option, several
 }
 
-// intBits is the size in bits of an integer type below bigint.
+// intBits is the size in bits of an integer type smaller than bigint.
 type intBits int
 
 func (n intBits) minValue() int { return -1 << (n - 1) }
@@ -206,14 +206,14 @@ func (n intBits) maxValue() int { return 1<<(n-1) - 1 }
 
 // fitsValue reports whether the value of a sequence option fits into the integer type.
 func (n intBits) fitsValue(number parse.TreeNode) bool {
-	if number.Is("Float") { // a number beyond 32 bits
+	if number.Is("Float") { // a number that does not fit into 32 bits
 		return number.Text("fval") == strconv.Itoa(n.minValue())
 	}
 	return number.Is("Integer") && number.Integer("ival") <= n.maxValue() && number.Integer("ival") >= n.minValue()
 }
 
-// addBounds adds the bounds of a type below bigint to a sequence without bounds. addBounds returns false if the
-// sequence's options exceed the type, which PostgreSQL refuses.
+// addBounds limits a sequence to the values of an integer type smaller than bigint, if the sequence has no bounds. It
+// returns false if an option exceeds the type, because PostgreSQL refuses the sequence.
 func (o *sequenceOptions) addBounds(bits intBits) bool {
 	step, twice := o.findOption("increment")
 	by := step.Child("arg")
@@ -236,7 +236,7 @@ func (o *sequenceOptions) addBounds(bits intBits) bool {
 			return false
 		}
 		o.addOption(sql)
-	default: // NO MAXVALUE
+	default: // the option is NO MAXVALUE or NO MINVALUE
 		if i = o.ph.TokenAt(option.Integer("location")); i < 0 {
 			return false
 		}
@@ -245,7 +245,7 @@ func (o *sequenceOptions) addBounds(bits intBits) bool {
 	return true
 }
 
-// rewriteSequences calls the rule for a statement that creates or changes sequences.
+// rewriteSequences calls the rule for a CREATE TABLE, CREATE SEQUENCE or ALTER SEQUENCE.
 func (r *rewriter) rewriteSequences(p *statementPart) {
 	switch {
 	case !r.rules.Serial && !r.rules.Dialect:
@@ -258,8 +258,8 @@ func (r *rewriter) rewriteSequences(p *statementPart) {
 	}
 }
 
-// createSequence rewrites a CREATE SEQUENCE to type bigint and a cache that DSQL takes. A sequence of a smaller type
-// gets the type's bounds, so that it ends or cycles at the same number.
+// createSequence rewrites a CREATE SEQUENCE to type bigint and a cache that DSQL accepts. A sequence of a smaller type
+// gets the type's bounds as options, so that the sequence ends or cycles at the same number.
 func (r *rewriter) createSequence(p *statementPart) {
 	relation := p.node.Child("sequence")
 	if relation.Text("relpersistence") == "t" {
@@ -274,7 +274,7 @@ func (r *rewriter) createSequence(p *statementPart) {
 	bits, isNarrow := narrowIntBits(kind)
 	switch {
 	case as.Shape == nil, parse.IsType(kind, "int8"), several:
-	case !isNarrow: // PostgreSQL refuses the type, too
+	case !isNarrow: // PostgreSQL refuses the type as well
 		r.addFinding(finding.Refused(finding.SequenceType, at))
 	case !r.rules.Serial:
 		r.addFinding(finding.Disabled(finding.SequenceType, at))
@@ -287,7 +287,7 @@ func (r *rewriter) createSequence(p *statementPart) {
 	o.writeAdded()
 }
 
-// alterSequence rewrites the CACHE option of an ALTER SEQUENCE, and reports a change of type as a finding.
+// alterSequence rewrites the CACHE option of an ALTER SEQUENCE, and reports a change of the type as a finding.
 func (r *rewriter) alterSequence(p *statementPart) {
 	o := r.newSequenceOptions(p, p.node, "options")
 	o.fixCache(finding.SequenceCache, p.st.Start, false)

@@ -7,23 +7,23 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// In a block, currval and lastval may run on a backend that served other sessions. Their answer is right if an earlier
-// statement of the block certainly called nextval for the same sequence. The schema decides whether the statement did,
-// so OwnSequenceQuery builds a query for the server.
+// In a transaction block, currval or lastval may run on a backend that served other sessions before. The answer is
+// right if an earlier statement of the block certainly called nextval for the same sequence. Whether it did depends on
+// the schema, so OwnSequenceQuery builds a query that the server answers.
 
-// ExecutedStatement is a statement that was executed completely in the current transaction.
+// ExecutedStatement is a statement that the current transaction has executed completely.
 type ExecutedStatement struct {
 	Text string
-	N    int // the statement's index in Text
-	Rows int // the number of rows in its command tag
+	N    int // the index of the statement among those in Text
+	Rows int // the number of rows that the command tag shows
 }
 
-// OwnSequenceQuery returns a query whose single boolean value is true if all currval and lastval calls of text are
-// safe. A call is safe if one of runs, or an earlier statement of text, certainly advanced its sequence. The query has
-// no side effects and does not fail on missing relations.
+// OwnSequenceQuery returns a query for one boolean value: whether all currval and lastval calls of text are safe. A
+// call is safe if a statement of runs, or an earlier statement of text, certainly advanced the call's sequence. The
+// query has no side effects, and does not fail if relations are missing.
 //
-// OwnSequenceQuery returns "" if no schema makes the calls safe, or if that cannot be decided. The session must not
-// have changed search_path or the schema since runs, because names are resolved when the query runs.
+// OwnSequenceQuery returns "" if no schema makes the calls safe, or if the texts do not show it. The query resolves
+// names when it runs, so the session must not have changed search_path or the schema since runs.
 func (p *Planner) OwnSequenceQuery(text string, runs []ExecutedStatement) string {
 	statements := p.StatementTrees(text)
 	var all strings.Builder
@@ -43,7 +43,7 @@ func (p *Planner) OwnSequenceQuery(text string, runs []ExecutedStatement) string
 		}
 		for _, before := range statements[:i] {
 			if !before.Is("SelectStmt") && !before.Is("InsertStmt") {
-				return "" // the statement may change what names mean
+				return "" // the earlier statement may change what names mean
 			}
 			drawn = append(drawn, advancedSequences(before, 0)...)
 		}
@@ -67,7 +67,7 @@ func (p *Planner) OwnSequenceQuery(text string, runs []ExecutedStatement) string
 		" WHERE p.proname IN ('nextval', 'pg_get_serial_sequence') AND n.nspname <> 'pg_catalog')" + all.String()
 }
 
-// StatementTrees returns the trees of a text's statements in order, or nothing for an unreadable text.
+// StatementTrees returns the trees of a text's statements in order, or nil for a text that Sluice cannot parse.
 func (p *Planner) StatementTrees(text string) (nodes []parse.TreeNode) {
 	tree, ok := p.parseGuarded(text, false)
 	if !ok {
@@ -79,11 +79,11 @@ func (p *Planner) StatementTrees(text string) (nodes []parse.TreeNode) {
 	return nodes
 }
 
-// anySequence represents all sequences, because lastval may read any.
+// anySequence represents any sequence, because the text of a lastval call does not show which one it reads.
 const anySequence = "any"
 
-// sequencesRead returns the sequences that a statement reads by currval and lastval, as queries for their OIDs. known
-// is false if the text does not show one of them.
+// sequencesRead returns the sequences that a statement reads by currval and lastval. Each is an SQL query for its OID,
+// or anySequence. known is false if the text does not show a sequence.
 func sequencesRead(node parse.TreeNode) (asked []string, known bool) {
 	a := analysis{}
 	a.visit(node)
@@ -99,8 +99,9 @@ func sequencesRead(node parse.TreeNode) (asked []string, known bool) {
 	return asked, true
 }
 
-// advancedSequences returns the sequences that a statement certainly advanced, as queries for their OIDs. A query
-// returns NULL if the schema lacks the sequence. rows is the number of rows, or 0 if it is unknown.
+// advancedSequences returns the sequences that a statement certainly advanced, each as an SQL query for its OID. The
+// query returns NULL if the sequence does not exist. rows is the number of rows in the command tag, or 0 if it is
+// unknown.
 func advancedSequences(node parse.TreeNode, rows int) []string {
 	switch node.TypeName() {
 	case "InsertStmt":
@@ -113,7 +114,7 @@ func advancedSequences(node parse.TreeNode, rows int) []string {
 			if sequence := nextvalSequenceQuery(value); sequence != "" {
 				drawn = append(drawn, sequence)
 			} else if !value.Is("A_Const") {
-				lone = false // the query may return no row
+				lone = false // the query may return no row, and then calls nothing
 			}
 		}
 		if node.Integer("op") == int(parse.SETOP_NONE) && (rows > 0 || lone) {
@@ -123,8 +124,9 @@ func advancedSequences(node parse.TreeNode, rows int) []string {
 	return nil
 }
 
-// sequencesAdvancedByInsert returns the sequences that an INSERT certainly advanced: by nextval among its values, and
-// by defaults of omitted columns. An INSERT of VALUES advances them even if a conflict or a trigger prevents the row.
+// sequencesAdvancedByInsert returns the sequences that an INSERT certainly advanced, by nextval among its values and by
+// defaults of columns without a value. INSERT ... VALUES advances them even if a conflict or a trigger prevents the
+// row.
 func sequencesAdvancedByInsert(node parse.TreeNode, rows int) (drawn []string) {
 	from := node.Child("select_stmt")
 	if node.Integer("override") != int(parse.OVERRIDING_NOT_SET) || node.Child("relation").Text("relpersistence") == "t" {
@@ -134,7 +136,7 @@ func sequencesAdvancedByInsert(node parse.TreeNode, rows int) (drawn []string) {
 	for column := range node.List("cols") {
 		names = append(names, column.Text("name"))
 	}
-	defaults, width := map[int]bool{}, 0 // indexes of DEFAULT among the values
+	defaults, width := map[int]bool{}, 0 // the indexes of DEFAULT in rows of values, and the number of values in a row
 	for row := range from.List("values_lists") {
 		width = 0
 		for value := range row.List("items") {
@@ -147,7 +149,7 @@ func sequencesAdvancedByInsert(node parse.TreeNode, rows int) (drawn []string) {
 		}
 	}
 	switch sure := width > 0 && !from.Has("limit_offset", "limit_count"); {
-	case from.Shape == nil: // DEFAULT VALUES
+	case from.Shape == nil: // INSERT ... DEFAULT VALUES
 	case rows == 0 && !sure, width == 0 && len(names) == 0:
 		return nil
 	}
@@ -169,8 +171,8 @@ func sequencesAdvancedByInsert(node parse.TreeNode, rows int) (drawn []string) {
 	return append(drawn, defaultSequencesQuery("a.attrelid = "+table+free))
 }
 
-// defaultSequencesQuery returns a query for the sequences that the defaults of some columns advance: identity columns,
-// and columns with the default of a serial type. columns is a condition on pg_attribute a.
+// defaultSequencesQuery returns a query for the sequences that the defaults of columns advance. The columns are
+// identity columns and columns with the default of a serial type, if they meet columns, a condition on pg_attribute a.
 func defaultSequencesQuery(columns string) string {
 	return "SELECT d.objid FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_depend d ON d.refobjid = a.attrelid AND d.refobjsubid = a.attnum" +
 		" WHERE d.deptype = 'i' AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refclassid = d.classid AND a.attidentity <> '' AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns +
@@ -180,7 +182,7 @@ func defaultSequencesQuery(columns string) string {
 		" AND NOT t.relhasrules AND NOT a.attisdropped AND " + columns
 }
 
-// nextvalSequenceQuery returns a query for the sequence that a nextval call advances, or "" for another expression.
+// nextvalSequenceQuery returns a query for the sequence that a nextval call advances, or "" for any other expression.
 func nextvalSequenceQuery(value parse.TreeNode) string {
 	for value.Is("TypeCast") {
 		value = value.Child("arg")
@@ -194,8 +196,8 @@ func nextvalSequenceQuery(value parse.TreeNode) string {
 	return ""
 }
 
-// sequenceOIDQuery returns a query for the OID of the sequence that a call of nextval or currval names.
-// sequenceOIDQuery returns "" if the text does not show the sequence.
+// sequenceOIDQuery returns a query for the OID of the sequence that a nextval or currval call names. It returns "" if
+// the text does not show the sequence.
 func sequenceOIDQuery(call parse.TreeNode) string {
 	arg := firstOfArguments(call, 1)
 	for arg.Is("TypeCast") && isRegclassOrText(arg.Child("type_name")) {
@@ -213,7 +215,7 @@ func sequenceOIDQuery(call parse.TreeNode) string {
 	return relationOIDQuery(arg, "S")
 }
 
-// isRegclassOrText reports whether the type m is text or regclass. A cast to m does not change a relation's name.
+// isRegclassOrText reports whether m is the type text or regclass. A cast to one of them keeps a relation's name.
 func isRegclassOrText(m parse.TreeNode) bool {
 	names := m.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -222,8 +224,8 @@ func isRegclassOrText(m parse.TreeNode) bool {
 	return len(names) == 1 && (names[0] == "regclass" || names[0] == "text") && m.Child("array_bounds").Shape == nil
 }
 
-// relationOIDQuery returns a query for the OID of the relation that a constant names in regclass syntax. kinds lists
-// the allowed values of relkind.
+// relationOIDQuery returns a query for the OID of the relation that the constant m names, in the syntax of regclass.
+// kinds lists the allowed values of pg_class.relkind.
 func relationOIDQuery(m parse.TreeNode, kinds string) string {
 	parts := splitRelationName(constantText(m))
 	switch len(parts) {
@@ -235,8 +237,8 @@ func relationOIDQuery(m parse.TreeNode, kinds string) string {
 	return ""
 }
 
-// oidQuery returns a query for a relation's OID. Without a schema the query returns NULL if several schemas of
-// search_path have the name, because the statement may have meant any of them.
+// oidQuery returns a query for a relation's OID. If schema is "" and several schemas of search_path have the name, the
+// query returns NULL. The client's statement may have meant any of the relations.
 func oidQuery(schema, name, kinds string) string {
 	where := "n.nspname = ANY (pg_catalog.current_schemas(true))"
 	if schema != "" {
@@ -246,8 +248,8 @@ func oidQuery(schema, name, kinds string) string {
 		" FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = " + parse.QuoteLiteral(name) + " AND " + where + ")"
 }
 
-// splitRelationName splits a relation's name into schema and name, for example `public.s` or `"My Sequence"`.
-// splitRelationName returns nil for a malformed name.
+// splitRelationName splits text, such as `public.s` or `"My Sequence"`, into schema and name, or only a name. It
+// returns nil for a malformed text.
 func splitRelationName(text string) (parts []string) {
 	l := parse.Lexer{Text: []byte(text)}
 	for {
@@ -280,7 +282,7 @@ func constantText(m parse.TreeNode) string {
 	return m.Child("sval").Text("sval")
 }
 
-// firstOfArguments returns the first argument of a call with exactly n arguments, otherwise an absent node.
+// firstOfArguments returns the first argument of a call that has exactly n arguments, otherwise an absent node.
 func firstOfArguments(call parse.TreeNode, n int) (first parse.TreeNode) {
 	for arg := range call.List("args") {
 		if first.Shape == nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds longer values.
-// PostgreSQL stores every digit.
+// A cluster stores a column of type numeric without a precision as numeric(18,6), and silently rounds values with more
+// digits. PostgreSQL stores every digit.
 
 // NumericKey is the configuration key that sets Rules.Numeric.
 const NumericKey = "rewrite.numeric"
 
-// These are values of NumericKey other than a precision and a scale.
+// These are the values of the configuration key NumericKey, besides a precision and a scale.
 const (
 	NumericWide = "wide"
 	NumericAsIs = "as-is"
 )
 
-// WideNumeric is the precision and scale of NumericWide, in decimal digits. A scale of 38 holds decimal128 quotients
-// (34 digits) and 10^-18 coins. 90 integer digits hold a number of 256 bits (78 digits). A larger number fails with
-// 22003. In a key a value takes 72 of the 2,000 bytes.
+// WideNumeric is the precision and scale of NumericWide, in decimal digits. 38 digits after the point hold quotients of
+// decimal128 (34 digits) and 10^-18 coins. 90 digits before the point hold a number of 256 bits (78 digits). A greater
+// number fails with 22003. In a key, a value takes 72 of the 2,000 bytes.
 const WideNumeric = "128,38"
 
-// mostNumericDigits is the largest precision of a numeric that clusters take since 2026-08-25.
+// mostNumericDigits is the greatest precision of a numeric that clusters have accepted since 2026-08-25.
 const mostNumericDigits = 1000
 
-// NumericDigits converts a value of NumericKey to the text that follows numeric: "(128,38)", or "" for NumericAsIs.
-// NumericDigits returns an error for other values.
+// NumericDigits converts a value of NumericKey to the text that follows the word numeric: "(128,38)", or "" for
+// NumericAsIs. It returns an error for an invalid value.
 func NumericDigits(value string) (string, error) {
 	switch value {
 	case NumericAsIs:
@@ -48,7 +48,8 @@ func NumericDigits(value string) (string, error) {
 	return fmt.Sprintf("(%d,%d)", precision, scale), nil
 }
 
-// rewriteNumeric adds a precision to columns and domains of type numeric without one, or reports them as findings.
+// rewriteNumeric adds a precision to columns and domains of type numeric without one. If Rules.Numeric is "", it only
+// reports them as findings.
 func (r *rewriter) rewriteNumeric(p *statementPart) {
 	if r.rules.Numeric == "" && !r.rules.Dialect {
 		return
@@ -72,7 +73,8 @@ func (r *rewriter) rewriteNumeric(p *statementPart) {
 	r.addPrecisionToSteps(p)
 }
 
-// bareNumerics returns the type nodes of columns and domains that are numeric without a precision.
+// bareNumerics returns the type nodes of the columns and domains in a statement whose type is numeric without a
+// precision.
 func bareNumerics(node parse.TreeNode) (bare []parse.TreeNode) {
 	take := func(kind parse.TreeNode) {
 		if parse.IsType(kind, "numeric") {
@@ -99,7 +101,7 @@ func bareNumerics(node parse.TreeNode) (bare []parse.TreeNode) {
 	return bare
 }
 
-// addPrecisionToSteps adds the precision to the statements that Sluice runs instead of an ALTER TABLE.
+// addPrecisionToSteps adds the precision to the statements that Sluice runs in place of an ALTER TABLE (Steps).
 func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	if r.rules.Numeric == "" {
 		return
@@ -119,8 +121,8 @@ func (r *rewriter) addPrecisionToSteps(p *statementPart) {
 	}
 }
 
-// withPrecision adds digits, a precision, to each numeric type without one in a statement. withPrecision returns sql if
-// the result fails verification.
+// withPrecision adds digits, a precision, to each numeric type without one in a statement. It returns sql if the
+// result, parsed again, differs in anything else.
 func withPrecision(sql, digits string) string {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {

@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// maxTables bounds the number of plans that are cached by verb and table.
+// maxTables is the greatest number of plans in a tablePlanCache.
 const maxTables = 250
 
-// tablePlanCache caches plans by verb and table for texts that were planned without a parse. A lookup takes no lock and
-// allocates nothing. An addition copies the map, which is small. Only plans of successful statements are cached, so
-// that clients cannot fill the cache with invented names.
+// tablePlanCache caches plans for texts that Sluice plans by their words, without a parse. The key is the verb and the
+// table. A lookup takes no lock and allocates nothing. An addition copies the map, which is small. Only plans of
+// statements that succeeded are cached, so that clients cannot fill the cache with invented names.
 type tablePlanCache struct {
 	plans atomic.Pointer[map[string]*Plan]
 
 	mu sync.Mutex
-	// turnedAway is the number of plans that found the cache full since the cache last evicted plans.
+	// turnedAway counts the plans that the full cache did not take since its last eviction.
 	turnedAway int
 }
 
@@ -29,7 +29,7 @@ func newTablePlanCache() *tablePlanCache {
 	return t
 }
 
-// planForTable returns the plan of a text that was not parsed, with the table's name in the plan's operation.
+// planForTable returns a plan like byWords, the plan by a text's words, with the table's name in the plan's Operation.
 func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	if len(table) == 0 || len(table) > parse.MaxName {
 		return byWords
@@ -37,7 +37,7 @@ func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	var buf [2*parse.MaxName + 2]byte
 	key := append(buf[:0], byWords.Operation...)
 	if byWords.Contends {
-		key = append(key, '!') // INSERT has a contending and a plain plan
+		key = append(key, '!') // an INSERT has two plans: one that contends (ON CONFLICT DO UPDATE), and a plain one
 	}
 	key = append(append(key, ' '), table...)
 	if plan := (*t.plans.Load())[string(key)]; plan != nil {
@@ -50,7 +50,7 @@ func (t *tablePlanCache) planForTable(byWords *Plan, table []byte) *Plan {
 	return plan
 }
 
-// RecordSuccess records that a statement of a plan succeeded. The plan by verb and table is then cached.
+// RecordSuccess records that a statement of a plan has succeeded. A plan for the tablePlanCache is then cached.
 func (p *Planner) RecordSuccess(plan *Plan) {
 	if plan.table != "" && !plan.ran.Load() {
 		plan.ran.Store(true)
@@ -58,8 +58,8 @@ func (p *Planner) RecordSuccess(plan *Plan) {
 	}
 }
 
-// cachePlan caches a plan by verb and table. After maxTables plans found the cache full, cachePlan removes the plans
-// that were not used since the last eviction.
+// cachePlan caches a plan by its verb and table. When it has turned away maxTables plans because the cache was full, it
+// removes the plans that were not used since the last eviction.
 func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +82,8 @@ func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.plans.Store(&grown)
 }
 
-// operationName returns s as a name in metrics: it replaces all characters except letters, digits and _ by _, and
-// lower-cases letters. The result is at most parse.MaxName bytes long.
+// operationName returns s as a name for metrics. It makes letters lower-case, and replaces all characters except
+// letters, digits and _ by _. The result is at most parse.MaxName bytes long.
 func operationName(s string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -97,7 +97,7 @@ func operationName(s string) string {
 	return name[:min(len(name), parse.MaxName)]
 }
 
-// operationVerbs maps types of statements to operation names in metrics that differ from the type's name in snake case.
+// operationVerbs maps statement types to their verbs in metrics. The verb of other types is their name in snake case.
 var operationVerbs = map[string]string{
 	"SelectStmt": "select", "InsertStmt": "insert", "UpdateStmt": "update", "DeleteStmt": "delete", "MergeStmt": "merge",
 	"IndexStmt": "create_index", "CreateStmt": "create_table", "CreateTableAsStmt": "create_table_as",
@@ -106,11 +106,11 @@ var operationVerbs = map[string]string{
 	"VariableShowStmt": "show", "ClosePortalStmt": "close", "AlterTableStmt": "alter_table", "TruncateStmt": "truncate",
 }
 
-// verbsWithTable are the verbs whose operation name includes the first table's name, as in select_shards.
+// verbsWithTable are the verbs whose operation name also contains the first table's name, as in select_shards.
 var verbsWithTable = map[string]bool{"select": true, "insert": true, "update": true, "delete": true, "merge": true,
 	"create_table": true, "create_index": true, "alter_table": true, "truncate": true}
 
-// statementOperation returns the name of a statement in metrics, by verb and first table, for example select_shards.
+// statementOperation returns the name of a statement in metrics: its verb, and for some verbs the first table's name.
 func statementOperation(m parse.TreeNode, st *Statement) string {
 	if m.Is("TransactionStmt") {
 		return transactionVerbs[st.Tx.Verb]

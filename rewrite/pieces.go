@@ -2,8 +2,8 @@ package rewrite
 
 import "strings"
 
-// SplitStatements cuts a text into one piece for each statement. The concatenated pieces equal the text. A text of one
-// statement and an unreadable text are one piece.
+// SplitStatements cuts a text into pieces, one for each statement. All pieces together are the text. A text of one
+// statement, or one that Sluice cannot parse, is one piece.
 func (p *Planner) SplitStatements(sql string) []string {
 	if strings.IndexByte(sql, ';') < 0 {
 		return []string{sql}

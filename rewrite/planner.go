@@ -19,26 +19,28 @@ const (
 
 const (
 	// greatestNesting is the upper limit of Config.MaxNesting. At this depth the parser needs up to 1.5 MiB of stack
-	// (guard_test.go). A thread has 8 MiB under the usual limit, and 2 MiB without a limit (glibc on x86-64).
+	// (guard_test.go). A thread has 8 MiB under the usual limit (ulimit -s), and 2 MiB without a limit (glibc on
+	// x86-64).
 	greatestNesting = DefaultMaxNesting
-	// greatestBytes is the upper limit of Config.MaxBytes. A hostile text of 2 MiB takes the parser 500 MB and 3 s
-	// (measured), and both grow linearly with the length.
+	// greatestBytes is the upper limit of Config.MaxBytes. For a hostile text of 2 MiB the parser takes 500 MB and 3 s
+	// (measured). Memory and time grow linearly with the length.
 	greatestBytes = 16 << 20
-	// heavyBytes is the length in bytes from which texts are parsed one at a time, to bound the memory of parses.
+	// heavyBytes is the length in bytes from which texts count as long. Long texts are parsed one at a time, to bound
+	// memory.
 	heavyBytes = 64 << 10
 )
 
 // Config holds the limits and the rules of a Planner.
 type Config struct {
-	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting counts parentheses, operators, casts,
-	// joins and set operations that contain one another.
+	// MaxBytes and MaxNesting limit the texts that the parser gets. MaxNesting bounds the depth at which parentheses,
+	// operators, casts, joins and set operations contain one another.
 	MaxBytes, MaxNesting int
 	// CacheEntries and CacheBytes bound the number and the bytes of cached plans.
 	CacheEntries, CacheBytes int
 	// Rules are the rewriting rules. The zero Rules disable all rules.
 	Rules Rules
-	// Choices are configured values that users and clients may override (Planner.ForOptions). Rules already contains these
-	// values.
+	// Choices are the configured values of the rules that users and clients may override (Planner.ForOptions). Rules
+	// already contains these values.
 	Choices ClientOptions
 }
 
@@ -70,28 +72,29 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.Rules.validate())...)
 }
 
-// Stats counts planned texts by outcome since the planner was made.
+// Stats counts the texts that the planner has planned, by outcome.
 type Stats struct {
 	CacheHits  uint64 // the cache had the plan
-	Scanned    uint64 // planned by their words, without the parser
-	Parsed     uint64 // read by the parser
-	Unparsable uint64 // parsed texts that are not PostgreSQL's grammar
+	Scanned    uint64 // texts planned by their words, without the parser
+	Parsed     uint64 // texts that the parser read
+	Unparsable uint64 // parsed texts that violate PostgreSQL's grammar
 	Rewritten  uint64 // parsed texts that the server gets in another form
-	// Unverified counts texts that pass unchanged because the rewritten text failed verification or exceeded a limit.
+	// Unverified counts texts that the server gets unchanged, because the rewritten text failed verification or
+	// exceeded a limit.
 	Unverified uint64
 
-	// The texts that these fields count did not reach the parser:
-	GuardedBytes   uint64 // longer than MaxBytes, or nearly as long and all tokens, or repeated by the parser
-	GuardedNesting uint64 // deeper than MaxNesting
-	GuardedText    uint64 // not UTF-8, or a quote or comment has no end
+	// GuardedBytes, GuardedNesting and GuardedText count texts that did not reach the parser:
+	GuardedBytes   uint64 // too long, or of too many tokens, or with too much that the parser would copy
+	GuardedNesting uint64 // nested deeper than MaxNesting
+	GuardedText    uint64 // not UTF-8, or with a quote or comment that has no end
 }
 
 // Planner makes plans of texts and caches them. Planner is safe for concurrent use.
 type Planner struct {
 	*plannerState
 	config Config
-	// of is the planner without client options, and number identifies a planner with client options (ForOptions). For
-	// the planner of the configuration itself, of is nil and number is 0.
+	// of is the planner without client options from which ForOptions made this planner, and number identifies this
+	// planner. For the planner of the configuration itself, of is nil and number is 0.
 	of     *Planner
 	number uint64
 }
@@ -109,7 +112,7 @@ type plannerState struct {
 	guarded                           [parse.Reasons]atomic.Uint64
 
 	mu       sync.Mutex
-	variants map[ruleVariant]*Planner // guarded by mu
+	variants map[ruleVariant]*Planner // by client options; guarded by mu
 }
 
 // New returns a Planner, or the error of Config.Validate.
@@ -120,8 +123,8 @@ func New(c Config) (*Planner, error) {
 	return &Planner{config: c, plannerState: &plannerState{cache: newCache(c.CacheEntries, c.CacheBytes), tables: newTablePlanCache()}}, nil
 }
 
-// Plan returns the plan of a text, which is never nil. A plan from the cache or from the words of the text costs no
-// allocation.
+// Plan returns the plan of a text, which is never nil. Plan allocates nothing if the cache or the words of the text
+// give the plan.
 func (p *Planner) Plan(sql []byte) *Plan {
 	if p.of != nil {
 		return p.planForOptions(sql, nil, p.of.Plan(sql))
@@ -137,13 +140,13 @@ func (p *Planner) Plan(sql []byte) *Plan {
 	return p.planByTree(sql, nil)
 }
 
-// ByteaMapping returns how bytea columns in keys are stored. checked reports whether new tables get a CHECK constraint
-// on each stored column (Rules.ByteaCheck).
+// ByteaMapping returns how Sluice stores bytea columns in keys. checked reports whether new tables get a CHECK
+// constraint for each of these columns (Rules.ByteaCheck).
 func (p *Planner) ByteaMapping() (how ByteaMapping, checked bool) {
 	return p.config.Rules.Bytea, p.config.Rules.ByteaCheck
 }
 
-// PlanWithNames returns the plan of a text for a session in which names resolves relations. If names is nil, or
+// PlanWithNames returns the plan of a text for a session that resolves relations by names. If names is nil, or
 // Rules.Bytea is off, no column is mapped (bytea stored as text).
 func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 	if names == nil || p.config.Rules.Bytea == ByteaOff {
@@ -163,7 +166,7 @@ func (p *Planner) PlanWithNames(sql []byte, names *schema.NameResolver) *Plan {
 }
 
 // planForOptions returns the plan of a text under this planner's client options. plan is the text's plan without client
-// options, and the result for texts that client options cannot affect.
+// options. planForOptions returns plan itself if client options cannot affect the text.
 func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *Plan) *Plan {
 	if !plan.dependsOnOptions() {
 		return plan
@@ -175,7 +178,7 @@ func (p *Planner) planForOptions(sql []byte, names *schema.NameResolver, plan *P
 	return p.planByTree(sql, names)
 }
 
-// cacheKey returns the key of the cache of plans for a NameResolver and the planner. IDs of NameResolvers begin at 1.
+// cacheKey returns the cache key for plans of this planner with a NameResolver. The IDs of NameResolvers begin at 1.
 func (p *Planner) cacheKey(names *schema.NameResolver) uint64 { return names.ID() | p.number<<56 }
 
 // planByTree parses a text, plans its tree and caches the plan.
@@ -190,7 +193,7 @@ func (p *Planner) planByTree(sql []byte, names *schema.NameResolver) *Plan {
 	return plan
 }
 
-// Stats returns the current counts of planned texts, by outcome.
+// Stats returns how many texts the planner has planned so far, by outcome.
 func (p *Planner) Stats() Stats {
 	return Stats{
 		CacheHits:      p.hits.Load(),
@@ -220,13 +223,13 @@ func (p *Planner) parseAndPlan(sql string, names *schema.NameResolver) *Plan {
 	plan, parts := p.draftPlan(sql, tree)
 	plan = p.applyRules(sql, tree, names, plan, parts)
 	p.config.Rules.markBatchCandidate(sql, tree, plan)
-	if names != nil && len(plan.Statements) > 0 { // else the plan may be the shared emptyPlan
+	if names != nil && len(plan.Statements) > 0 { // an empty text may have the shared emptyPlan, which must not change
 		plan.compareWithSnapshot(parts, names)
 	}
 	return plan
 }
 
-// checkLimits returns why the parser must not read a text, or parse.Fits.
+// checkLimits returns why the parser must not read a text, or parse.Fits if it may.
 func (c Config) checkLimits(sql []byte) parse.GuardReason {
 	return parse.CheckLimits(sql, c.MaxBytes, c.MaxNesting)
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// LockClausePolicy says what a FOR SHARE or FOR NO KEY UPDATE clause is rewritten to.
+// LockClausePolicy says what Sluice does with a FOR SHARE or FOR NO KEY UPDATE clause.
 type LockClausePolicy string
 
 const (
-	// Update is the policy that rewrites the clause to FOR UPDATE. Only Update guarantees that a row that was read does
-	// not change until COMMIT, but readers then conflict with each other.
+	// Update rewrites a locking clause to FOR UPDATE. Only FOR UPDATE guarantees that a row that was read does not
+	// change until COMMIT. Readers then conflict with each other.
 	Update LockClausePolicy = "update"
-	// KeyShare is the policy that rewrites the clause to FOR KEY SHARE, a guard against DELETE and changes of the key.
+	// KeyShare rewrites a locking clause to FOR KEY SHARE, which protects only against DELETE and changes of the key.
 	KeyShare LockClausePolicy = "key-share"
-	// Strip is the policy that removes the clause. The application must then detect conflicts by a column (FencedBy).
+	// Strip removes a locking clause. The application must then detect conflicts itself, by a column (FencedBy).
 	Strip LockClausePolicy = "strip"
-	// Flag is the policy that passes the clause on to the server. DSQL refuses the clause.
+	// Flag passes a locking clause on to the server. DSQL refuses the clause.
 	Flag LockClausePolicy = "flag"
-	// Reject is the policy that answers the statement with an error.
+	// Reject makes Sluice answer a statement that has a locking clause with an error.
 	Reject LockClausePolicy = "reject"
 )
 
-// policyStrengths orders the locking policies. A statement that several policies match gets the strongest one.
+// policyStrengths orders the locking policies. A statement that several policies match gets the strongest policy.
 var policyStrengths = map[LockClausePolicy]int{Strip: 1, KeyShare: 2, Update: 3, Flag: 4, Reject: 5}
 
 // These are the locking clauses to which a LockPolicy may be limited.
@@ -36,18 +36,18 @@ const (
 	NoKeyUpdateClause = "no key update"
 )
 
-// LockPolicy assigns a policy to the locking clauses of statements by the tables that they name. The assignment depends
-// on the text and the configuration only.
+// LockPolicy assigns a policy to the locking clauses of statements, by the tables that the statements name. The
+// assignment depends on the text and the configuration only.
 type LockPolicy struct {
 	// Tables are patterns of table names, where * matches any text and ? one character. A pattern without a dot matches the
 	// table's name in any schema. A pattern with a dot matches only names that the text qualifies.
 	Tables []string
-	// Clauses lists ShareClause and NoKeyUpdateClause, to which the policy applies. An empty list means both.
+	// Clauses lists the clauses to which the policy applies, such as ShareClause. An empty list means all clauses.
 	Clauses []string
 	Policy  LockClausePolicy
 	// FencedBy is the column by which the application detects changes without the lock. The policy Strip requires it.
 	FencedBy string
-	// Name replaces the statements' operation name in metrics. The value "" leaves the name of verb and table.
+	// Name replaces the operation name of the statements in metrics. With "", verb and table form the name.
 	Name string
 }
 
@@ -55,58 +55,58 @@ type LockPolicy struct {
 type ByteaMapping string
 
 const (
-	// ByteaOff means that bytea columns of keys stay bytea, which the server refuses.
+	// ByteaOff means that Sluice does not change bytea columns in keys. The server refuses these columns.
 	ByteaOff ByteaMapping = ""
 	// ByteaHex means that a bytea column of a key is stored as text of hexadecimal digits (MappedSuffix). The server
 	// converts values by encode() and decode().
 	ByteaHex ByteaMapping = "hex"
-	// ByteaHexCast means storage as with ByteaHex, but conversion by casts, for a server without encode() and decode().
+	// ByteaHexCast means storage as with ByteaHex. The server, which has no encode() and decode(), converts by casts.
 	ByteaHexCast ByteaMapping = "hex-cast"
 )
 
 // Rules enables and configures the rewriting rules. The zero value disables all of them.
 type Rules struct {
-	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause applies.
-	// Without a match Update applies.
+	// Locking rewrites FOR SHARE and FOR NO KEY UPDATE. The first of Policies that matches table and clause applies. If
+	// no policy matches, Update applies.
 	Locking  bool
 	Policies []LockPolicy
 	// Split divides FOR UPDATE over several tables into two statements (Planner.SplitPlan).
 	Split bool
 	// Index makes CREATE INDEX asynchronous. AwaitIndex also makes Sluice wait for the index job.
 	Index, AwaitIndex bool
-	// Serial turns serial columns into identity columns, and widens identity columns to bigint. Serial also sets the cache
-	// of sequences to SequenceCache, where 0 means 1.
+	// Serial turns serial columns into identity columns, and widens identity columns to bigint. Serial also sets the
+	// CACHE option of sequences to SequenceCache; 0 means 1.
 	Serial        bool
 	SequenceCache int
-	// Numeric is the precision for numeric columns without one, for example "(128,38)". The value "" adds none.
+	// Numeric is the precision that numeric columns without one get, for example "(128,38)". With "", they get none.
 	Numeric string
-	// SerialForm says whether serial columns always become identities, or get sequences where Sluice can make them.
+	// SerialForm says whether serial columns become identity columns or get sequences that Sluice creates.
 	SerialForm SerialForm
 	// SerialKeys widens int columns to bigint if they reference a widened identity column.
 	SerialKeys bool
 	// Chunked lists patterns of tables, as in LockPolicy.Tables. A DELETE from these tables that exceeds the row limit runs
 	// in several transactions (Planner.BatchedDelete).
 	Chunked   []string
-	Databases bool // CREATE DATABASE and DROP DATABASE are answered without the server
-	Isolation bool // isolation levels weaker than DSQL's become DSQL's
+	Databases bool // Sluice answers CREATE DATABASE and DROP DATABASE itself
+	Isolation bool // Sluice replaces isolation levels weaker than DSQL's by DSQL's
 	// AddColumn removes a redundant NULL from columns that ALTER TABLE adds.
 	AddColumn bool
-	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions and without NOT
-	// NULL (alter.Alteration).
+	// Backfill makes Sluice carry out ALTER TABLE ... ADD COLUMN ... DEFAULT in several transactions. The new column
+	// has no NOT NULL (alter.Alteration).
 	Backfill bool
 	// Enums replaces an enumeration (CREATE TYPE ... AS ENUM) by a domain with a CHECK.
 	Enums bool
 	// Retype makes Sluice carry out a change of a column's type (Alteration.Retypes).
 	Retype bool
-	// InTransactions says how Sluice runs DDL together with other statements in a transaction. The rules use it for
-	// findings only.
+	// InTransactions says how Sluice runs DDL that shares a transaction with other statements. The rules use
+	// InTransactions for findings only.
 	InTransactions DDLInTransactions
-	// Constraints makes Sluice add constraints by the statements that DSQL supports, instead of the client's ALTER
-	// TABLE (Statement.Steps). NotNullCheck replaces an added NOT NULL by a CHECK.
+	// Constraints makes Sluice add constraints by statements that DSQL supports, in place of the client's ALTER TABLE
+	// (Statement.Steps). NotNullCheck replaces an added NOT NULL by a CHECK.
 	Constraints, NotNullCheck bool
-	Session                   bool // DISCARD PLANS, SEQUENCES and TEMP, and other resets of session state, are answered without the server
-	// Named makes Sluice handle set_config() of application_name, because no server connection has the client's
-	// application_name (Statement.SetConfigColumns).
+	Session                   bool // Sluice answers DISCARD PLANS, SEQUENCES and TEMP, and other resets of a session
+	// Named makes Sluice handle set_config() of application_name (Statement.SetConfigColumns). Server connections carry
+	// Sluice's application_name, not the client's.
 	Named bool
 	// Cursors makes Sluice handle statements about cursors (Statement.Cursor).
 	Cursors bool
@@ -114,40 +114,40 @@ type Rules struct {
 	CopyIn bool
 	// Truncate says how TRUNCATE is rewritten. The value "" means TruncateRefuse.
 	Truncate TruncatePolicy
-	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). Other uses of advisory locks are
-	// refused.
+	// Advisory makes Sluice handle advisory locks of sessions (Statement.Advisory). It refuses all other advisory
+	// locks.
 	Advisory bool
 	// Role is the role of every backend. A client's SET ROLE to this role changes nothing.
 	Role string
-	// SchemaOf returns the schema that replaces a database of the given name. ok is false without one. A nil SchemaOf
-	// maps no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
+	// SchemaOf returns the schema that replaces the named database. ok is false if no schema does. A nil SchemaOf maps
+	// no name. Sluice carries out CREATE and DROP DATABASE of mapped names, even without Databases.
 	SchemaOf func(database string) (schema string, ok bool)
-	// Extensions answers statements about extensions that DSQL partly has built in. Extensions also rewrites
-	// uuid_generate_v4() to gen_random_uuid().
+	// Extensions makes Sluice answer statements about extensions whose functions DSQL has partly built in. It also
+	// rewrites uuid_generate_v4() to gen_random_uuid().
 	Extensions bool
 	// Weaken rewrites SERIALIZABLE to REPEATABLE READ, with a warning to the client (Statement.Weakened).
 	Weaken bool
-	// Savepoints says that Sluice emulates savepoints, so that the rule Dialect does not report them.
+	// Savepoints says that Sluice emulates savepoints. The rule Dialect then does not report them.
 	Savepoints bool
 	// Bytea says how bytea columns in keys are stored. The value "" means ByteaOff.
 	Bytea ByteaMapping
 	// ByteaCheck adds a CHECK to each mapped column (bytea stored as text) of a new table. The CHECK allows only
 	// lower-case hexadecimal digits, also for writes that bypass Sluice.
 	ByteaCheck bool
-	// ByteaColumns lists "table.column" pairs of bytea columns that CREATE TABLE stores as digits although no key
-	// contains them. A later CREATE INDEX may then use them.
+	// ByteaColumns lists "table.column" pairs of bytea columns that no key contains. CREATE TABLE stores them as digits
+	// all the same, so that a later CREATE INDEX may use them.
 	ByteaColumns []string
-	// Dialect is the rule that reports what DSQL refuses and no other rule handles.
+	// Dialect makes Sluice report statements that DSQL refuses and that no other rule handles.
 	Dialect bool
 }
 
-// AllRules returns the rules that are recommended for DSQL.
+// AllRules returns the rules that Sluice recommends for DSQL.
 func AllRules() Rules {
 	return Rules{Locking: true, Split: true, Index: true, AwaitIndex: true, Serial: true, SequenceCache: 1, SerialForm: SerialAuto, SerialKeys: true, Numeric: "(" + WideNumeric + ")", Databases: true,
 		Isolation: true, Session: true, AddColumn: true, Extensions: true, Cursors: true, Constraints: true, Dialect: true}
 }
 
-// anyEnabled reports whether a rule is enabled that edits texts or reports findings.
+// anyEnabled reports whether at least one rule that edits texts or reports findings is enabled.
 func (r *Rules) anyEnabled() bool {
 	return r.Locking || r.Split || r.Index || r.Serial || r.Databases || r.SchemaOf != nil || r.Isolation || r.Session || r.AddColumn || r.Extensions || r.Cursors || r.CopyIn ||
 		r.Truncate == TruncateDelete || r.Truncate == TruncateBatches || r.Advisory || r.Dialect || r.Bytea != ByteaOff || r.Numeric != ""
@@ -159,7 +159,7 @@ const SerializableKey = "rewrite.serializable"
 // policiesKey is the configuration key that sets Rules.Policies.
 const policiesKey = "rewrite.locking_policies"
 
-// validate returns an error that joins all problems of policies, columns, cache size and table patterns.
+// validate returns an error that joins all problems of the policies, columns, cache size and table patterns in r.
 func (r *Rules) validate() error {
 	var errs []error
 	for i, p := range r.Policies {
@@ -242,7 +242,7 @@ func (p *LockPolicy) coversClause(clause string) bool {
 
 func (p *LockPolicy) matchesTable(table string) bool { return matchesAny(p.Tables, table) }
 
-// matchesAny reports whether a pattern matches a table name. The name may have its schema, if the text has.
+// matchesAny reports whether one of patterns matches a table name. The name contains a schema only if the text does.
 func matchesAny(patterns []string, table string) bool {
 	for _, pattern := range patterns {
 		name := table
@@ -261,8 +261,8 @@ func matchesAny(patterns []string, table string) bool {
 	return false
 }
 
-// glob reports whether a name matches a pattern with * and ?. Its time is at most proportional to the product of both
-// lengths.
+// glob reports whether a name matches a pattern with * and ?. Its time is at most proportional to the product of the
+// two lengths.
 func glob(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -283,8 +283,8 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// strongestPolicy returns the strongest policy over a statement's tables and locking clauses, and the Name of this
-// policy.
+// strongestPolicy returns the strongest locking policy (policyStrengths) over a statement's tables and clauses, with
+// the policy's Name.
 func (r *Rules) strongestPolicy(tables, clauses []string) (LockClausePolicy, string) {
 	if len(tables) == 0 {
 		return Update, ""

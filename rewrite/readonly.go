@@ -14,14 +14,14 @@ import (
 // ReadOnlyDefault is the setting that makes transactions READ ONLY by default.
 const ReadOnlyDefault = "default_transaction_read_only"
 
-// ReadOnlyViolation returns the command that PostgreSQL refuses in a READ ONLY transaction, as its error names it, for
-// example INSERT or nextval(). command is "" for a statement that is allowed. known is false if the text alone does not
-// decide, for example because of a function or an EXECUTE. Reads of relations need the schema, too (Plan.IsSureRead).
+// ReadOnlyViolation returns the command that PostgreSQL refuses in a READ ONLY transaction, as PostgreSQL's error names
+// it: for example INSERT or nextval(). command is "" for an allowed statement. known is false if the text alone does
+// not decide, for example because of a function or an EXECUTE. For reads of relations, see Plan.IsSureRead, too.
 func (st *Statement) ReadOnlyViolation() (command string, known bool) {
 	return st.writeCommand, st.writeCommand != "" || st.Kind <= Control || st.readOnlyAllowed
 }
 
-// setReadOnlyViolation sets the fields that ReadOnlyViolation returns. a is the analysis of the statement.
+// setReadOnlyViolation sets the fields that ReadOnlyViolation returns. m is the statement, and a its analysis.
 func (st *Statement) setReadOnlyViolation(m parse.TreeNode, a *analysis) {
 	run := m
 	switch m.TypeName() {
@@ -44,7 +44,7 @@ func (st *Statement) setReadOnlyViolation(m parse.TreeNode, a *analysis) {
 	}
 }
 
-// selectViolation returns the command of a query that PostgreSQL refuses in a READ ONLY transaction, or "".
+// selectViolation returns the command for which PostgreSQL refuses a query in a READ ONLY transaction, or "".
 func selectViolation(m parse.TreeNode, a *analysis) string {
 	switch {
 	case m.Child("into_clause").Shape != nil:
@@ -68,12 +68,12 @@ var lockWords = map[parse.LockClauseStrength]string{
 	parse.LCS_FORUPDATE:      "FOR UPDATE",
 }
 
-// readOnlyAllowedStmts are statements other than reads that PostgreSQL allows in a READ ONLY transaction. PostgreSQL
-// checks the statements that PREPARE stores, and similar ones, when they run.
+// readOnlyAllowedStmts are statements, besides reads, that PostgreSQL allows in a READ ONLY transaction. PostgreSQL
+// checks the statement that a PREPARE stores only when an EXECUTE runs it.
 var readOnlyAllowedStmts = map[string]bool{"PrepareStmt": true, "FetchStmt": true, "ClosePortalStmt": true, "ListenStmt": true, "UnlistenStmt": true,
 	"NotifyStmt": true, "LoadStmt": true, "LockStmt": true, "ConstraintsSetStmt": true, "CheckPointStmt": true, "VacuumStmt": true}
 
-// isAllowedReadOnly reports whether a builtin function with side effects is allowed in a READ ONLY transaction.
+// isAllowedReadOnly reports whether PostgreSQL allows a builtin function with side effects in a READ ONLY transaction.
 func isAllowedReadOnly(name string) bool {
 	switch name {
 	case "currval", "lastval", "setseed", "set_config", "pg_notify":
@@ -83,7 +83,7 @@ func isAllowedReadOnly(name string) bool {
 }
 
 // commandNames maps parser types of statements that change rows or the catalog to PostgreSQL's command names.
-// commandName handles the types whose name depends on the object.
+// commandName handles types whose command name depends on the object.
 var commandNames = map[string]string{
 	"InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE", "TruncateStmt": "TRUNCATE TABLE",
 	"CreateStmt": "CREATE TABLE", "ViewStmt": "CREATE VIEW", "IndexStmt": "CREATE INDEX", "CreateSeqStmt": "CREATE SEQUENCE",
@@ -108,7 +108,8 @@ var commandNames = map[string]string{
 	"AlterTSDictionaryStmt": "ALTER TEXT SEARCH DICTIONARY", "AlterTSConfigurationStmt": "ALTER TEXT SEARCH CONFIGURATION",
 }
 
-// commandName returns the command name of a statement that changes rows or the catalog, otherwise "".
+// commandName returns PostgreSQL's command name of a statement that changes rows or the catalog. It returns "" for
+// others.
 func commandName(m parse.TreeNode) string {
 	object := func(field string) string { return objectTypeWords(parse.ObjectType(m.Integer(field))) }
 	switch m.TypeName() {
@@ -154,7 +155,7 @@ func grantOrRevoke(m parse.TreeNode, grants, revokes string) string {
 	return revokes
 }
 
-// objectTypeWords returns the name of a kind of object, such as a table, as command tags spell it.
+// objectTypeWords returns the words for a kind of object, such as TABLE, as command tags spell them.
 func objectTypeWords(kind parse.ObjectType) string {
 	switch kind {
 	case parse.OBJECT_MATVIEW:
@@ -174,16 +175,16 @@ func objectTypeWords(kind parse.ObjectType) string {
 	return strings.ReplaceAll(strings.TrimPrefix(kind.String(), "OBJECT_"), "_", " ")
 }
 
-// abbreviated are the kinds of objects whose names in the parser are abbreviations.
+// abbreviated are the kinds of objects that the parser names by abbreviations, and their words in command tags.
 var abbreviated = map[parse.ObjectType]string{
 	parse.OBJECT_FDW: "FOREIGN DATA WRAPPER", parse.OBJECT_OPCLASS: "OPERATOR CLASS", parse.OBJECT_OPFAMILY: "OPERATOR FAMILY",
 	parse.OBJECT_TSCONFIGURATION: "TEXT SEARCH CONFIGURATION", parse.OBJECT_TSDICTIONARY: "TEXT SEARCH DICTIONARY",
 	parse.OBJECT_TSPARSER: "TEXT SEARCH PARSER", parse.OBJECT_TSTEMPLATE: "TEXT SEARCH TEMPLATE", parse.OBJECT_LARGEOBJECT: "LARGE OBJECT",
 }
 
-// handleReadOnlyDefault handles changes of default_transaction_read_only, and reports whether it did. Sluice stores the
-// setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL satisfies.
-// DEFERRABLE is allowed for transactions that write, where it has no effect.
+// handleReadOnlyDefault handles a change of default_transaction_read_only, and reports whether it did. Sluice stores
+// the setting, because DSQL refuses it. SET SESSION CHARACTERISTICS may also name an isolation level that DSQL
+// satisfies. It may name DEFERRABLE for transactions that write, where DEFERRABLE has no effect.
 func (r *rewriter) handleReadOnlyDefault(p *statementPart) (done bool) {
 	st := p.st
 	if !r.rules.Session {

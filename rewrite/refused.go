@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// refusedStatements maps statement types that DSQL refuses in every form to their features.
+// refusedStatements maps the statement types that DSQL refuses in every form to the features that they use.
 var refusedStatements = map[string]finding.Feature{
 	"TruncateStmt": finding.Truncate, "CreateExtensionStmt": finding.Extension, "AlterExtensionStmt": finding.Extension,
 	"ReindexStmt": finding.Reindex, "CreateTrigStmt": finding.Trigger, "CreateEventTrigStmt": finding.Trigger, "CreateTableAsStmt": finding.TableAs, "RefreshMatViewStmt": finding.TableAs,
@@ -23,7 +23,8 @@ var refusedStatements = map[string]finding.Feature{
 	"MergeStmt": finding.Merge, "AlterSystemStmt": finding.AlterSystem,
 }
 
-// refusedForms maps statement types that DSQL refuses in some forms to a feature, and a test for these forms.
+// refusedForms maps statement types that DSQL refuses in some forms to a feature. uses reports whether a statement has
+// one of these forms.
 var refusedForms = map[string]struct {
 	feature finding.Feature
 	uses    func(m parse.TreeNode) bool
@@ -39,7 +40,7 @@ var refusedForms = map[string]struct {
 	}},
 }
 
-// reportUnsupported reports everything in a statement that DSQL refuses and no rule handles.
+// reportUnsupported reports findings about everything in a statement that DSQL refuses and no rule handles.
 func (r *rewriter) reportUnsupported(p *statementPart) {
 	at, name, temp := p.st.Start, p.node.TypeName(), temporaryFeature(p)
 	if f, ok := refusedStatements[name]; ok && (temp == "" || f != finding.TableAs) {
@@ -83,7 +84,7 @@ func (r *rewriter) reportUnsupported(p *statementPart) {
 	}
 }
 
-// reportRefusedCalls reports refused constructs that may occur anywhere in a statement.
+// reportRefusedCalls reports findings about function calls and clauses that DSQL refuses wherever they occur.
 func (r *rewriter) reportRefusedCalls(p *statementPart) {
 	for _, used := range []struct {
 		feature finding.Feature
@@ -95,16 +96,16 @@ func (r *rewriter) reportRefusedCalls(p *statementPart) {
 	}
 }
 
-// setCopyHint sets the hint for a COPY TO STDOUT, which some clusters may refuse.
+// setCopyHint sets the hint for a COPY TO STDOUT, because some clusters may refuse it.
 func setCopyHint(p *statementPart) {
 	if p.st.Copy == CopyToClient && p.st.Hint == "" {
 		p.st.Hint = finding.Sentence("read the rows by SELECT: pg_dump does so with --inserts, and psql has \\g for the output")
 	}
 }
 
-// temporaryFeature returns the feature of a statement about temporary objects of the session, or "". This feature
-// replaces other findings, which would not exist without the temporary object. An exception is a function in an
-// unsupported language, which is refused in any schema.
+// temporaryFeature returns the feature of a statement about temporary objects of the session, or "". The caller reports
+// it in place of other findings, which are only due to the temporary object. For a function in an unsupported language
+// the result is "", because DSQL refuses the function in any schema.
 func temporaryFeature(p *statementPart) finding.Feature {
 	m := p.node
 	switch {
@@ -150,7 +151,7 @@ func (r *rewriter) reportRefusedControl(p *statementPart) {
 	}
 }
 
-// reportRefusedTable reports the parts of a CREATE TABLE that DSQL refuses.
+// reportRefusedTable reports findings about the parts of a CREATE TABLE that DSQL refuses.
 func (r *rewriter) reportRefusedTable(p *statementPart) {
 	m, at := p.node, p.st.Start
 	if m.Child("relation").Text("relpersistence") == "u" {
@@ -203,7 +204,7 @@ func (r *rewriter) reportRefusedColumn(column parse.TreeNode, kind string) {
 	}
 }
 
-// reportRefusedKey reports an EXCLUDE constraint, or a key over bytea or jsonb columns.
+// reportRefusedKey reports a finding about an EXCLUDE constraint, or about a key over bytea or jsonb columns.
 func (r *rewriter) reportRefusedKey(constraint parse.TreeNode, keys []string, types map[string]string) {
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_EXCLUSION:

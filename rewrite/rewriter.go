@@ -11,19 +11,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// statementPart is one statement of a text, with what the rewriting rules need and a plan does not store.
+// statementPart is one statement of a text, with facts that the rewriting rules need and the plan does not store.
 type statementPart struct {
 	st   *Statement     // the statement's plan
-	raw  parse.TreeNode // the RawStmt
-	node parse.TreeNode // the statement's node
+	raw  parse.TreeNode // the statement's RawStmt node, which contains node
+	node parse.TreeNode // the node of the statement itself, such as a SelectStmt
 	// locked are the queries of the statement that have locking clauses.
 	locked  []parse.TreeNode
-	samples bool // uses TABLESAMPLE
+	samples bool // the statement uses TABLESAMPLE
 	// advisory reports that the statement calls a function that takes an advisory lock.
 	advisory bool
-	uuids    bool // calls uuid_generate_v4
-	config   bool // calls set_config
-	// writeCommand and readOnlyAllowed are copied to the Statement after all rules, because a rule may replace it.
+	uuids    bool // the statement calls uuid_generate_v4
+	config   bool // the statement calls set_config
+	// writeCommand and readOnlyAllowed are fields for the Statement, which a rule may still replace.
 	writeCommand    string
 	readOnlyAllowed bool
 }
@@ -31,32 +31,32 @@ type statementPart struct {
 // rewriter collects the edits and findings of the rewriting rules for one text.
 type rewriter struct {
 	rules *Rules
-	names *schema.NameResolver // nil if no column is mapped
-	// maps reports that the current statement names mapped bytea columns, so that its text must not pass unchanged.
+	names *schema.NameResolver // resolves relations; nil if no column is mapped (bytea stored as text)
+	// maps reports that the current statement names mapped columns. The server must then not get it unchanged.
 	maps bool
-	// mapped reports that a statement of the text names mapped columns (bytea stored as text).
+	// mapped reports that at least one statement of the text names mapped columns (bytea stored as text).
 	mapped bool
 	text   []byte
 	parts  []statementPart
-	// planned plans one command, and is nil for a text of heavyBytes or more. alone does the same, and is nil also if
-	// Sluice does not commit transactions in parts. With whole true, an ALTER TABLE is not cut into commands.
+	// planned plans one command, and is nil for a text of heavyBytes or more. alone does the same, and is also nil with
+	// RefuseDDL. whole says that alone does not cut an ALTER TABLE into its commands.
 	planned func(sql string) *Plan
 	alone   func(sql string, whole bool) *Plan
 
 	tokens parse.TokenCache // the tokens of the current statement
-	mapper bytea.Mapping    // set by byteaMapping
+	mapper bytea.Mapping    // how bytea is stored; set by byteaMapping
 
-	numbering *serialTableBuilder // set for a single CREATE TABLE
+	numbering *serialTableBuilder // set if the text is a single CREATE TABLE
 	widens    []string            // columns of the current statement that become wider than declared
 
 	edits    []parse.Edit
-	ends     []int // for each statement, the length of edits behind it
+	ends     []int // for each statement, the length of edits once the statement's edits are in it
 	meant    parse.TreeChanges
 	findings []finding.Finding
 }
 
-// applyRules applies the rewriting rules to a text and stores the result in the text's plan. plan and parts are the
-// results of draftPlan, and tree is the text's tree.
+// applyRules applies the rewriting rules to a text and returns the text's plan with the result. plan and parts come
+// from draftPlan, and tree is the text's tree.
 func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.NameResolver, plan *Plan, parts []statementPart) *Plan {
 	named := p.config.Rules.Named && slices.ContainsFunc(parts, func(p statementPart) bool { return p.config })
 	if len(parts) == 0 || !named && !p.config.Rules.anyEnabled() {
@@ -100,8 +100,8 @@ func (p *Planner) applyRules(sql string, tree parse.TreeNode, names *schema.Name
 	return plan
 }
 
-// runRules applies the rewriting rules to every statement for which passes returns false. All others pass unchanged
-// and only get findings. With again true, runRules first tries another form for mapped bytea columns.
+// runRules applies the rewriting rules to every statement for which passes returns false. All others stay unchanged and
+// only get findings. With again, runRules first tries another form for mapped columns (bytea stored as text).
 func (p *Planner) runRules(sql string, parts []statementPart, names *schema.NameResolver, passes func(i int) bool, again bool) *rewriter {
 	r := &rewriter{rules: &p.config.Rules, names: names, text: []byte(sql), parts: parts, meant: parse.TreeChanges{}}
 	if len(sql) < heavyBytes {
@@ -125,14 +125,14 @@ func (p *Planner) runRules(sql string, parts []statementPart, names *schema.Name
 	return r
 }
 
-// hasIntendedMeaning reports whether a rewritten text has the intended meaning. The text's tree must equal the client's
-// with the intended changes and no others.
+// hasIntendedMeaning reports whether a rewritten text has the intended meaning. The tree of the text must equal the
+// tree of the client's text with the intended changes and no others.
 func (p *Planner) hasIntendedMeaning(text string, tree parse.TreeNode, meant parse.TreeChanges, held bool) bool {
 	made, ok := p.parseGuarded(text, held)
 	return ok && meant.Equal(tree, made)
 }
 
-// parseGuarded parses a text that a rewriting rule made. held says that the caller has locked p.heavy, for a long text.
+// parseGuarded parses a text that a rule made. held says that the caller has locked p.heavy, as for long texts.
 func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok bool) {
 	if p.config.checkLimits([]byte(text)) != parse.Fits {
 		return parse.TreeNode{}, false
@@ -145,11 +145,11 @@ func (p *Planner) parseGuarded(text string, held bool) (tree parse.TreeNode, ok 
 	return tree, err == nil
 }
 
-// overlappingStatements returns the indexes of statements with overlapping edits or with edits outside of the
-// statement, or nil for none.
+// overlappingStatements returns the indexes of statements whose edits overlap or lie outside of the statement. The
+// result is nil if there are none.
 func (r *rewriter) overlappingStatements() map[int]bool {
 	var bad map[int]bool
-	first, at := 0, 0 // the index of the statement's first edit, and the end of the edits before
+	first, at := 0, 0 // the index of the statement's first edit, and the end of all earlier edits
 	for i, last := range r.ends {
 		edits := slices.Clone(r.edits[first:last])
 		if first = last; len(edits) == 0 {
@@ -167,7 +167,7 @@ func (r *rewriter) overlappingStatements() map[int]bool {
 }
 
 // wrongMeaningPredicate returns a function that reports whether a statement's rewritten text, parsed alone, lacks the
-// intended meaning. Callers then rewrite the text without these statements.
+// intended meaning. The caller then leaves these statements unchanged.
 func (r *rewriter) wrongMeaningPredicate(p *Planner, held bool) func(i int) bool {
 	bad := make(map[int]bool)
 	first := 0
@@ -197,8 +197,8 @@ func (r *rewriter) wrongMeaningPredicate(p *Planner, held bool) func(i int) bool
 	return func(i int) bool { return bad[i] }
 }
 
-// reportUnverified records the findings of a statement that passes unchanged because its rewritten text failed
-// verification.
+// reportUnverified records the findings of a statement that the server gets unchanged, because the rewritten text does
+// not have the intended meaning.
 func (r *rewriter) reportUnverified(p *statementPart) {
 	unchanged := *p.st
 	alone := &rewriter{rules: r.rules, names: r.names, text: r.text, meant: parse.TreeChanges{}}
@@ -265,8 +265,8 @@ func (r *rewriter) applyOtherRules(p *statementPart) {
 	}
 }
 
-// isReplaced reports whether the server does not get the statement itself. A rule answers the statement, sends another
-// statement, or carries out its contents.
+// isReplaced reports whether the server does not get the statement itself. In this case a rule answers the statement,
+// sends another statement, or carries out what the statement contains.
 func (st *Statement) isReplaced() bool {
 	switch st.Steps.(type) {
 	case *DoBlock, *alter.EnumValueAddition:
@@ -275,7 +275,7 @@ func (st *Statement) isReplaced() bool {
 	return st.Tag != "" || st.ReplacementTag != ""
 }
 
-// rewriteStateCalls rewrites or answers a query that calls functions on session state, such as set_config.
+// rewriteStateCalls rewrites or answers a query that calls functions on session state: advisory locks or set_config.
 func (r *rewriter) rewriteStateCalls(p *statementPart) {
 	if p.advisory {
 		r.answerPoolReset(p)
@@ -292,7 +292,7 @@ func (r *rewriter) rewriteSchemaMembers(p *statementPart) {
 	}
 }
 
-// rewriteSchemaMember rewrites a statement inside CREATE SCHEMA, where DSQL takes no CREATE INDEX ASYNC.
+// rewriteSchemaMember rewrites a statement inside CREATE SCHEMA. There DSQL does not accept CREATE INDEX ASYNC.
 func (r *rewriter) rewriteSchemaMember(p *statementPart) {
 	switch {
 	case p.node.Is("CreateStmt"), p.node.Is("CreateSeqStmt"):
@@ -318,24 +318,24 @@ func (r *rewriter) addFinding(f finding.Finding) { r.findings = append(r.finding
 
 func (r *rewriter) addEdits(e ...parse.Edit) { r.edits = append(r.edits, e...) }
 
-// statementTokens returns the tokens of a statement. The tokens are read once and cached until the next statement.
+// statementTokens returns the tokens of a statement. It caches them until a caller asks for another statement.
 func (r *rewriter) statementTokens(p *statementPart) parse.TokenList {
 	return r.tokens.StatementTokens(r.text, p.st.Start, p.st.End)
 }
 
-// answerLocally turns a statement into one that Sluice answers with tag. The server gets the query Nothing instead,
-// and Sluice drops its rows.
+// answerLocally turns a statement into one that Sluice answers with the command tag. The server gets the query Nothing
+// instead, and Sluice drops the query's rows.
 func (r *rewriter) answerLocally(p *statementPart, does LocalWork, tag string) {
 	r.addEdits(parse.Edit{Start: p.st.Start, End: p.st.End, Text: Nothing})
 	r.meant.Set(p.raw, "stmt", sampleNothing().Child("stmts").Values("stmt")...)
 	*p.st = Statement{Kind: Read, Does: does, Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Tag: tag}
 }
 
-// Nothing is the query that replaces a statement which Sluice answers itself.
+// Nothing is the query that the server gets in place of a statement that Sluice itself answers.
 const Nothing = "SELECT 1"
 
 var sampleNothing = parse.LazyTree(Nothing)
 
-// errOverlap is the refusal of a statement that got overlapping edits, because the combined meaning is undefined.
+// errOverlap is the refusal of a statement for which two rules made overlapping edits, which have no defined meaning.
 var errOverlap = &Refusal{Unsent: true, Code: "0A000", Message: "cannot rewrite the statement: two changes to it overlap",
 	Detail: "Nothing of the statement was sent.", Hint: "Write it in a simpler way, or in several statements, and report it."}

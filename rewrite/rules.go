@@ -2,14 +2,15 @@ package rewrite
 
 import "github.com/sluice-proxy/sluice/rewrite/alter"
 
-// rule is a rewriting rule for statements of some types of the parser's nodes.
+// rule is a rewriting rule for statements whose parse tree has one of these node types.
 type rule struct {
 	nodes []string
 	apply func(r *rewriter, p *statementPart)
 }
 
-// ruleTable lists the rules of one statement in the order in which they apply. After a rule that sets Statement.Steps,
-// no other rule applies to the statement. Other rules concern all statements, and applyOtherRules calls them.
+// ruleTable lists the rules for statements of certain types, in the order in which they apply. After a rule that sets
+// Statement.Steps, no later rule applies to the statement. applyOtherRules also calls rules that are for all
+// statements.
 var ruleTable = []rule{
 	{[]string{"IndexStmt"}, (*rewriter).rewriteCreateIndex},
 	{[]string{"CreateStmt", "CreateSeqStmt", "AlterSeqStmt"}, (*rewriter).rewriteSequences},
@@ -34,7 +35,7 @@ var ruleTable = []rule{
 	{[]string{"SelectStmt"}, (*rewriter).rewriteStateCalls},
 }
 
-// rulesByNode has the rules of ruleTable for each type of node.
+// rulesByNode maps each type of node to its rules in ruleTable.
 var rulesByNode = func() map[string][]func(*rewriter, *statementPart) {
 	by := map[string][]func(*rewriter, *statementPart){}
 	for _, rule := range ruleTable {
@@ -45,12 +46,13 @@ var rulesByNode = func() map[string][]func(*rewriter, *statementPart) {
 	return by
 }()
 
-// draftRule returns a rule of this package that applies apply, a rule of package alter.
+// draftRule makes a rule of this package from apply, a rule of package alter.
 func draftRule(apply func(*alter.Draft)) func(*rewriter, *statementPart) {
 	return func(r *rewriter, p *statementPart) { r.applyDraft(p, apply) }
 }
 
-// applyDraft applies a rule of package alter to a statement, and stores the result.
+// applyDraft applies a rule of package alter to a statement, and stores the results of the rule in the statement's
+// plan.
 func (r *rewriter) applyDraft(p *statementPart, apply func(*alter.Draft)) {
 	d := r.newDraft(p)
 	apply(d)
@@ -61,7 +63,7 @@ func (r *rewriter) applyDraft(p *statementPart, apply func(*alter.Draft)) {
 	}
 }
 
-// newDraft returns the statement as the rules of package alter get it.
+// newDraft returns the alter.Draft of a statement, on which the rules of package alter work.
 func (r *rewriter) newDraft(p *statementPart) *alter.Draft {
 	all := r.rules
 	return &alter.Draft{

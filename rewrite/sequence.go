@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// recordSequenceCall records a call of currval or lastval in the analysis of a statement.
+// recordSequenceCall records a call of currval or lastval in a statement. It ignores any other function.
 func (a *analysis) recordSequenceCall(name string, call parse.TreeNode) {
 	if name == "currval" || name == "lastval" {
 		a.questions = append(a.questions, sequenceStateCall{name, call})
@@ -30,14 +30,14 @@ func (a *analysis) recordSequenceCall(name string, call parse.TreeNode) {
 	}
 }
 
-// sequenceStateCall is a call of currval or lastval in a statement.
+// sequenceStateCall is a call of currval or lastval, which read the session's state of a sequence.
 type sequenceStateCall struct {
 	name string
 	call parse.TreeNode // absent for the notation (x).currval
 }
 
-// baseRelationName returns the name of a relation without its schema. text has the syntax of regclass, for example
-// `public.s` or `"My Sequence"`.
+// baseRelationName returns the name of a relation without its schema. text is the name in the syntax of regclass, for
+// example `public.s` or `"My Sequence"`.
 func baseRelationName(text string) string {
 	if i := strings.LastIndex(text, `."`); i >= 0 {
 		text = text[i+1:]
@@ -50,8 +50,8 @@ func baseRelationName(text string) string {
 	return strings.ToLower(text)
 }
 
-// MayAdvanceSequence reports whether a text may advance a sequence, by a default, a trigger or a function. Every text
-// that is not certainly a read may.
+// MayAdvanceSequence reports whether a text may advance a sequence, by a default, a trigger or a function. It returns
+// true for every text that is not certainly a read.
 func (p *Plan) MayAdvanceSequence() bool {
 	return p.unsure || p.Kind >= Write
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// answerPoolReset answers statements by which connection pools release cursors, channels and advisory locks: CLOSE
-// ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these objects.
+// answerPoolReset makes Sluice answer statements by which connection pools release cursors, channels and advisory
+// locks: CLOSE ALL, UNLISTEN and SELECT pg_advisory_unlock_all(). DSQL sessions have none of these objects.
 func (r *rewriter) answerPoolReset(p *statementPart) {
 	if !r.rules.Session {
 		return
@@ -35,7 +35,7 @@ func (r *rewriter) answerPoolReset(p *statementPart) {
 	r.addFinding(finding.Handled(finding.Discard, finding.Answered, finding.Info, "answered: there is nothing to discard", p.st.Start))
 }
 
-// soleCall returns the function call and the column name of a query SELECT f(...) without other clauses.
+// soleCall returns the function call and the column name of a query that is only SELECT f(...).
 func soleCall(m parse.TreeNode) (call parse.TreeNode, column string) {
 	if calls, columns := plainCalls(m); len(calls) == 1 {
 		return calls[0], columns[0]
@@ -43,8 +43,8 @@ func soleCall(m parse.TreeNode) (call parse.TreeNode, column string) {
 	return parse.TreeNode{}, ""
 }
 
-// plainCalls returns the function calls and column names of a query SELECT f(...), g(...) without other clauses.
-// plainCalls returns nil for other queries.
+// plainCalls returns the function calls and column names of a query that is only SELECT f(...), g(...). For any other
+// query it returns nil.
 func plainCalls(m parse.TreeNode) (calls []parse.TreeNode, columns []string) {
 	plain := sampleNothing().Child("stmts").Child("stmt")
 	meant := parse.TreeChanges{}
@@ -77,7 +77,7 @@ func plainCalls(m parse.TreeNode) (calls []parse.TreeNode, columns []string) {
 	return calls, columns
 }
 
-// currentSettingName returns the parameter of a current_setting call if it is a constant, otherwise "".
+// currentSettingName returns the setting's name in a call of current_setting, if the name is a constant, otherwise "".
 func currentSettingName(call parse.TreeNode) string {
 	if parse.CalledFunction(call) != "current_setting" {
 		return ""
@@ -85,7 +85,8 @@ func currentSettingName(call parse.TreeNode) string {
 	return settingNameConstant(call.Child("args"))
 }
 
-// settingNameConstant returns the lower-cased text of a string constant that is short enough for a parameter's name.
+// settingNameConstant returns the lower-cased value of a string constant, or "" if the value is too long for a
+// setting's name.
 func settingNameConstant(m parse.TreeNode) string {
 	if !m.Is("A_Const") {
 		return ""
@@ -97,7 +98,8 @@ func settingNameConstant(m parse.TreeNode) string {
 	return strings.ToLower(text)
 }
 
-// markCurrentSetting marks SELECT current_setting('name') as ShowsInQuery, so that Sluice answers it like SHOW name.
+// markCurrentSetting marks SELECT current_setting('name') as ShowsInQuery, so that Sluice answers it as it answers SHOW
+// name.
 func (st *Statement) markCurrentSetting(m parse.TreeNode) {
 	call, column := soleCall(m)
 	if n := len(call.ValuesIfPresent("args")); n == 1 || n == 2 && secondIsBool(call) {
@@ -118,18 +120,18 @@ func secondIsBool(call parse.TreeNode) bool {
 	return false
 }
 
-// maxSettingsRead is the maximum number of settings in Statement.Asks.
+// maxSettingsRead is the greatest number of settings in Statement.Asks.
 const maxSettingsRead = 32
 
-// recordParameter records that the statement reads a setting by name.
+// recordParameter records that the statement reads the setting of this name.
 func (a *analysis) recordParameter(name string) {
 	if name != "" && len(a.parameters) < maxSettingsRead {
 		a.parameters = append(a.parameters, name)
 	}
 }
 
-// settingsRead returns the names of the settings that a statement reads. In a query of pg_settings every constant
-// counts as a setting's name.
+// settingsRead returns the names of the settings that a statement reads. In a query of pg_settings, every constant
+// counts as the name of a setting.
 func (a *analysis) settingsRead(m parse.TreeNode) []string {
 	for _, t := range a.tables {
 		if t.name == "pg_settings" || t.name == "pg_catalog.pg_settings" {

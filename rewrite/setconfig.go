@@ -11,20 +11,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// SELECT set_config('name', 'value', is_local) with constants equals a SET that returns a row. DSQL refuses the
-// function, even for settings that clients may SET.
+// SELECT set_config('name', 'value', is_local) with constants has the effect of a SET, and returns a row. DSQL refuses
+// set_config, even for settings that clients may SET.
 
-// SetConfigColumn is a result column of a SELECT of set_config calls. The column returns the value that the setting has
-// after the change with the same index in Statement.Changes.
+// SetConfigColumn is a result column of a SELECT of set_config calls. The column with index i returns the value that a
+// setting has after the change Statement.Changes[i].
 type SetConfigColumn struct {
 	Column string // the column's name
 	Name   string // the setting's name as the client spells it
 	Value  string // the value as the client gives it
-	Param  int    // the number of the parameter that gives the value, from 1; 0 for a constant
+	Param  int    // the number of the parameter that gives the value, counted from 1; 0 for a constant
 	Null   bool   // the value is NULL, which resets the setting
 }
 
-// SetConfigParams returns the number of parameters that give values of settings (SetConfigColumns).
+// SetConfigParams returns how many parameters give values of settings. It is the greatest Param of SetConfigColumns.
 func (st *Statement) SetConfigParams() (n int) {
 	for i := range st.SetConfigColumns {
 		n = max(n, st.SetConfigColumns[i].Param)
@@ -32,7 +32,7 @@ func (st *Statement) SetConfigParams() (n int) {
 	return n
 }
 
-// setConfigWork returns the value of Statement.Does for a SELECT of set_config calls that has these result columns.
+// setConfigWork returns the Statement.Does for a SELECT of set_config calls with these result columns.
 func setConfigWork(columns []SetConfigColumn) LocalWork {
 	switch {
 	case (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0:
@@ -43,7 +43,7 @@ func setConfigWork(columns []SetConfigColumn) LocalWork {
 	return SetsConfig
 }
 
-// SetConfigSQL returns the SELECT of set_config calls with constants instead of parameters. values[0] replaces $1.
+// SetConfigSQL returns the SELECT of set_config calls with constants in place of parameters. values[0] replaces $1.
 func (st *Statement) SetConfigSQL(values []string) string {
 	var b strings.Builder
 	for i, t := range st.SetConfigColumns {
@@ -59,9 +59,9 @@ func (st *Statement) SetConfigSQL(values []string) string {
 	return b.String()
 }
 
-// rewriteSetConfig handles a query that consists of set_config calls, if they equal SETs. A single call is rewritten to
-// a SET. Several calls have no equal form. Sluice answers them if it manages all their settings, and otherwise passes
-// the query on.
+// rewriteSetConfig handles a query that consists of set_config calls, if each has the effect of a SET. Sluice rewrites
+// a single call to a SET. Several calls do not equal one SET: Sluice answers them if it manages all their settings, and
+// otherwise sends the query to the server.
 func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	if !r.rules.Session {
 		r.markApplicationName(p)
@@ -101,15 +101,15 @@ func (r *rewriter) rewriteSetConfig(p *statementPart) {
 	} else {
 		r.addFinding(finding.Handled(finding.SetConfig, finding.Answered, finding.Info, "answered: each is a SET, alone in its request, and in a pipeline in front of what goes to the server", start))
 	}
-	// If the text of a Query message has parameters, the server gets the client's call, and refuses it.
+	// A Query message cannot give values to parameters, so the server gets the client's call then, and refuses it.
 	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: start, End: end, Operation: operation, Pin: pin, Changes: changes, SetConfigColumns: columns, Calls: values}
 	if len(columns) > 1 {
 		p.st.Hint = finding.Sentence(finding.Remedy(finding.SetConfig))
 	}
 }
 
-// markApplicationName marks a query of set_config calls of application_name with constants, so that Sluice answers
-// it. With a parameter, the server runs the query and reports the changed value.
+// markApplicationName marks a query of set_config calls that set application_name to constants, so that Sluice answers
+// it. If a parameter gives the value, the server runs the query and reports the changed value.
 func (r *rewriter) markApplicationName(p *statementPart) {
 	changes, columns := parseSetConfigs(p.node)
 	if !r.rules.Named || len(columns) == 0 || (&Statement{SetConfigColumns: columns}).SetConfigParams() > 0 || slices.ContainsFunc(changes, func(c SettingChange) bool { return c.Name != "application_name" }) {
@@ -118,13 +118,13 @@ func (r *rewriter) markApplicationName(p *statementPart) {
 	*p.st = Statement{Kind: Setting, Does: setConfigWork(columns), Start: p.st.Start, End: p.st.End, Operation: p.st.Operation, Changes: changes, SetConfigColumns: columns}
 }
 
-// restrictKindPattern matches the query by which pg_dump sets restrict_nonsystem_relation_kind. The setting forbids
-// reads of views and foreign tables, and DSQL does not let clients set it. On servers without it the query has no
-// effect.
+// restrictKindPattern matches the query by which pg_dump sets restrict_nonsystem_relation_kind. This setting forbids
+// reads of views and foreign tables. DSQL does not let clients set it. On a server without the setting, the query has
+// no effect.
 var restrictKindPattern = lazyTreePatterns("SELECT set_config(name, 'view, foreign-table', false) FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'",
 	"SELECT pg_catalog.set_config(name, 'view, foreign-table', false) FROM pg_catalog.pg_settings WHERE name = 'restrict_nonsystem_relation_kind'")
 
-// rewriteRestrictKind rewrites pg_dump's query to one without rows, the answer of a server that lacks the setting.
+// rewriteRestrictKind rewrites pg_dump's query to one without rows, the answer of a server without the setting.
 func (r *rewriter) rewriteRestrictKind(p *statementPart) {
 	const none = "SELECT NULL::text AS set_config WHERE false"
 	tree, err := parse.Tree(none)
@@ -138,10 +138,10 @@ func (r *rewriter) rewriteRestrictKind(p *statementPart) {
 	r.addFinding(finding.Handled(finding.SetConfig, finding.Rewritten, finding.Info, "answered without a row, as by a server that lacks the setting", p.st.Start))
 }
 
-// treePatterns are the parse trees of known statements, with which a statement is compared.
+// treePatterns are the parse trees of known statements. Sluice compares a client's statement with them.
 type treePatterns []parse.TreeNode
 
-// lazyTreePatterns returns a function that parses the statements at its first call.
+// lazyTreePatterns returns a function that returns the trees of the statements, and parses them at its first call.
 func lazyTreePatterns(sqls ...string) func() treePatterns {
 	return sync.OnceValue(func() (all treePatterns) {
 		for _, sql := range sqls {
@@ -151,13 +151,13 @@ func lazyTreePatterns(sqls ...string) func() treePatterns {
 	})
 }
 
-// matchesAnyTree reports whether the tree m equals one of the known statements.
+// matchesAnyTree reports whether the statement m equals one of the known statements.
 func (all treePatterns) matchesAnyTree(m parse.TreeNode) bool {
 	return slices.ContainsFunc(all, func(known parse.TreeNode) bool { return (parse.TreeChanges{}).Equal(known, m) })
 }
 
-// parseSetConfigs returns the changes and result columns of a SELECT of set_config calls. Names must be constants,
-// values constants or parameters. parseSetConfigs returns nothing for other queries.
+// parseSetConfigs returns the changes and result columns of a SELECT of set_config calls. The setting's name must be a
+// constant, and its value a constant or a parameter. For other queries parseSetConfigs returns nil.
 func parseSetConfigs(m parse.TreeNode) (changes []SettingChange, columns []SetConfigColumn) {
 	calls, names := plainCalls(m)
 	for i, call := range calls {
@@ -176,8 +176,8 @@ func parseSetConfigs(m parse.TreeNode) (changes []SettingChange, columns []SetCo
 	return changes, columns
 }
 
-// parseSetConfig returns the change and the result column of one set_config call. ok is false if the call may not equal
-// a SET.
+// parseSetConfig returns the change and the result column of one set_config call. ok is false if the call may differ
+// from a SET in its effect.
 func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok bool) {
 	var args []parse.TreeNode
 	for arg := range call.List("args") {
@@ -201,7 +201,7 @@ func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok
 		c.SQL, c.Text = SettingSQL(name, value), value
 	}
 	if t.Param == 0 && !t.Null && ListSettings[name] && c.SQL != parse.QuoteLiteral(value) {
-		c.Text = "" // several names, or one that is spelled differently
+		c.Text = "" // the value is a list of several names, or one name that is spelled differently
 	}
 	if args[2].Child("boolval").Flag("boolval") {
 		c.Action = SetLocal
@@ -210,8 +210,9 @@ func parseSetConfig(call parse.TreeNode) (c SettingChange, t SetConfigColumn, ok
 	return c, t, true
 }
 
-// isSettable reports whether set_config of a setting equals SET of it, and the setting's name needs no quotes. The
-// result is false for settings of the transaction and for settings with a syntax of their own, such as SET NAMES.
+// isSettable reports whether set_config has the effect of a SET of this setting. The result is false for a name that
+// needs quotes, and for settings of the transaction. It is also false for settings with their own syntax, such as SET
+// NAMES.
 func isSettable(name string) bool {
 	if transactionSettings[name] || strings.HasPrefix(name, "default_transaction_") && name != ReadOnlyDefault {
 		return false
@@ -223,12 +224,13 @@ func isSettable(name string) bool {
 	return len(name) <= parse.MaxName && (plainName.MatchString(name) || ownName.MatchString(name))
 }
 
-// ownName matches Sluice's own settings, which are named after configuration keys.
+// ownName matches the names of Sluice's own settings, which equal configuration keys with a prefix.
 var ownName = regexp.MustCompile(`^sluice(\.[a-z_][a-z0-9_]*)+$`)
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 
-// textConstant returns the value of a string constant, also of one in a cast to text or varchar.
+// textConstant returns the value of a string constant, with or without a cast to text or varchar. For any other node,
+// the boolean is false.
 func textConstant(m parse.TreeNode) (string, bool) {
 	m, ok := withoutTextCast(m)
 	if !ok {
@@ -240,7 +242,7 @@ func textConstant(m parse.TreeNode) (string, bool) {
 	return m.Child("sval").Text("sval"), true
 }
 
-// isNullText reports whether m is NULL, also in a cast to text or varchar.
+// isNullText reports whether m is NULL, with or without a cast to text or varchar.
 func isNullText(m parse.TreeNode) bool {
 	inner, ok := withoutTextCast(m)
 	return ok && parse.IsNull(inner)
@@ -270,13 +272,13 @@ func withoutTextCast(m parse.TreeNode) (inner parse.TreeNode, ok bool) {
 	return m.Child("arg"), true
 }
 
-// ListSettings are the settings whose value is a list of identifiers. SET would read the list in one string constant as
-// a single name (GUC_LIST_QUOTE in PostgreSQL).
+// ListSettings are the settings whose value is a list of names (GUC_LIST_QUOTE in PostgreSQL). SET would read a list in
+// one string constant as a single name.
 var ListSettings = map[string]bool{"search_path": true, "temp_tablespaces": true,
 	"local_preload_libraries": true, "session_preload_libraries": true}
 
-// SettingSQL returns a value from the startup packet or from set_config in the form that follows SET name TO. A value
-// of a ListSettings name that is no valid list becomes one constant.
+// SettingSQL returns a setting's value, from a startup packet or from set_config, in the form that follows SET name TO.
+// For a setting in ListSettings whose value is no valid list, the SQL is one string constant.
 func SettingSQL(name, value string) string {
 	if ListSettings[name] {
 		if parts, ok := SplitIdentifiers(value); ok {
@@ -290,7 +292,7 @@ func SettingSQL(name, value string) string {
 }
 
 // SplitIdentifiers splits a list of names as PostgreSQL's SplitIdentifierString does. ok is false for a malformed list.
-// A blank text is one empty name, because SET has no empty list.
+// A blank text gives one empty name, because SET accepts no empty list.
 func SplitIdentifiers(value string) (parts []string, ok bool) {
 	const blanks = " \t\n\r\f\v"
 	rest := strings.TrimLeft(value, blanks)
@@ -323,8 +325,8 @@ func SplitIdentifiers(value string) (parts []string, ok bool) {
 	}
 }
 
-// cutQuotedName returns the quoted name at the start of text, which begins after the opening quote. A doubled quote is
-// part of the name. rest follows the closing quote.
+// cutQuotedName returns the quoted name at the start of text, where the opening quote is already removed. A doubled
+// quote is part of the name. rest is the text after the closing quote.
 func cutQuotedName(text string) (name, rest string, ok bool) {
 	for {
 		i := strings.IndexByte(text, '"')

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// recordSet records the change of a setting by a SET or RESET in the statement's plan.
+// recordSet records, in the statement's plan, how a SET or RESET changes a setting.
 func (st *Statement) recordSet(m parse.TreeNode) {
 	c := SettingChange{Name: strings.ToLower(m.Text("name"))}
 	local := m.Flag("is_local")
@@ -32,7 +32,7 @@ func (st *Statement) recordSet(m parse.TreeNode) {
 		}
 	case parse.VAR_SET_DEFAULT, parse.VAR_RESET:
 		c.Action, c.Default = Reset, kind == parse.VAR_SET_DEFAULT
-	default: // SET ... FROM CURRENT
+	default: // SET name FROM CURRENT
 		st.Pin = PinSetConfig
 		return
 	}
@@ -45,15 +45,15 @@ func (st *Statement) recordSet(m parse.TreeNode) {
 	}
 }
 
-// transactionSettings are settings of the current transaction. A SET of these ends with the transaction even without
-// LOCAL.
+// transactionSettings are settings of the current transaction. The effect of a SET ends with the transaction, even
+// without LOCAL.
 var transactionSettings = map[string]bool{
 	"transaction_isolation":  true,
 	"transaction_read_only":  true,
 	"transaction_deferrable": true,
 }
 
-// settingPin returns the reason why a setting ties the session to its backend, or NoPin.
+// settingPin returns the reason for which a session must keep its backend after the change of a setting, or NoPin.
 func settingPin(c SettingChange) PinReason {
 	switch c.Name {
 	case "role":
@@ -67,10 +67,10 @@ func settingPin(c SettingChange) PinReason {
 		return PinSeed
 	case "search_path":
 		if strings.Contains(c.SQL, "pg_temp") {
-			return PinTemp // later CREATE statements may make temporary objects
+			return PinTemp // later CREATE statements may create temporary objects
 		}
 	case "standard_conforming_strings":
-		// If backslashes escape, string constants have another meaning than the planner assumes.
+		// If backslashes are escapes, string constants may have another meaning than the planner assumes.
 		switch strings.ToLower(c.Text) {
 		case "on", "true", "yes", "1":
 		default:
@@ -80,8 +80,8 @@ func settingPin(c SettingChange) PinReason {
 	return NoPin
 }
 
-// settingValue returns the value of a SET as SQL, and also as text if the value is a single constant. ok is false for a
-// value that PostgreSQL computes, such as INTERVAL '1' HOUR.
+// settingValue returns the value of a SET as SQL. text is the value without quotes if the value is a single constant.
+// ok is false for a value that PostgreSQL computes, such as INTERVAL '1' HOUR.
 func settingValue(args iter.Seq[parse.TreeNode]) (sql, text string, ok bool) {
 	var parts []string
 	for arg := range args {
@@ -109,12 +109,12 @@ func settingValue(args iter.Seq[parse.TreeNode]) (sql, text string, ok bool) {
 }
 
 // zoneOffset returns the value of `SET TIME ZONE INTERVAL '+05:30' HOUR TO MINUTE` as a string constant. PostgreSQL
-// itself stores this setting as the text INTERVAL '+05:30'. ok is false for other forms than hours and minutes.
+// itself stores the text INTERVAL '+05:30'. ok is false for any form other than hours and minutes.
 func zoneOffset(args iter.Seq[parse.TreeNode]) (sql string, ok bool) {
 	for arg := range args {
 		kind, mask := arg.Child("type_name"), 0
 		for typmod := range kind.List("typmods") {
-			if mask != 0 { // a precision of seconds follows the mask
+			if mask != 0 { // a precision of seconds comes after the mask
 				return "", false
 			}
 			mask = typmod.Child("ival").Integer("ival")
@@ -129,7 +129,7 @@ func zoneOffset(args iter.Seq[parse.TreeNode]) (sql string, ok bool) {
 	return sql, sql != ""
 }
 
-// hourToMinute is the value INTERVAL_MASK(HOUR) | INTERVAL_MASK(MINUTE) from PostgreSQL's timestamp.h.
+// hourToMinute is INTERVAL_MASK(HOUR) | INTERVAL_MASK(MINUTE), from PostgreSQL's timestamp.h. It marks HOUR TO MINUTE.
 const hourToMinute = 1<<10 | 1<<11
 
 var hoursAndMinutes = regexp.MustCompile(`^[+-]?[0-9]{1,2}:[0-9]{2}$`)

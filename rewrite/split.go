@@ -11,36 +11,36 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// SplitQuery is a query with FOR UPDATE over several tables, divided into two statements. Clusters that take FOR UPDATE
-// only on one table with equality on its key need this form. Lock locks the rows of the first table, and Read is the
-// query without FOR UPDATE. Rows of the other tables are not locked.
+// SplitQuery is a query with FOR UPDATE over several tables, divided into two statements. Some clusters accept FOR
+// UPDATE only on one table with equality on its key. Lock locks the rows of the first table, and Read is the query
+// without FOR UPDATE. Rows of the other tables are not locked.
 type SplitQuery struct {
-	// Lock is the statement that locks the rows. Lock must run before Read in the same transaction. Sluice drops its
+	// Lock is the statement that locks the rows. Sluice runs Lock before Read in the same transaction, and drops its
 	// result.
 	Lock string
-	// Params maps the parameters of Lock to those of the client's query: $1 of Lock is the query's $Params[0].
+	// Params gives, for each parameter of Lock, its number in the client's query: $1 of Lock is the query's $Params[0].
 	Params []int
 	// Read is the client's query without FOR UPDATE, with the same parameters.
 	Read string
 
-	text  string // the text that the server refused and that edits turned into Read
+	text  string // the text that the server refused; edits turn it into Read
 	edits []parse.Edit
 }
 
 // splitSeparator separates the statements Lock and Read in a simple Query.
 const splitSeparator = "; "
 
-// Text returns the statements Lock and Read as one multi-statement query.
+// Text returns the statements Lock and Read as one query text.
 func (s *SplitQuery) Text() string { return s.Lock + splitSeparator + s.Read }
 
-// RefusedPosition converts a position in the statement Read to a position in the text that the server refused.
-// Plan.ClientPosition converts the result to the client's text.
+// RefusedPosition converts a character position in Read to a position in the text that the server refused.
+// Plan.ClientPosition converts that position to one in the client's text.
 func (s *SplitQuery) RefusedPosition(position int) int {
 	return parse.OriginalPosition(s.text, s.Read, s.edits, position)
 }
 
-// RefusedTextPosition converts a position in Text to a position in the refused text. ok is false for a position in
-// Lock, which the client did not write.
+// RefusedTextPosition converts a character position in Text to a position in the text that the server refused. ok is
+// false for a position in Lock, which the client did not write.
 func (s *SplitQuery) RefusedTextPosition(position int) (mapped int, ok bool) {
 	lock := utf8.RuneCountInString(s.Lock + splitSeparator)
 	if position <= lock {
@@ -49,21 +49,21 @@ func (s *SplitQuery) RefusedTextPosition(position int) (mapped int, ok bool) {
 	return s.RefusedPosition(position - lock), true
 }
 
-// lazySplit builds the SplitQuery of a plan at the first request, and stores it.
+// lazySplit holds the SplitQuery of a plan, which SplitPlan builds at its first call.
 type lazySplit struct {
 	once sync.Once
 	form *SplitQuery
-	// used is the plan's SplitQuery after the cluster refused the plan's text, and nil before that.
+	// used is form if the cluster has refused the plan's text, otherwise nil.
 	used atomic.Pointer[SplitQuery]
 }
 
-// splitRefusals are the two errors, as older clusters word them, that a SplitQuery avoids.
+// splitRefusals are the messages of two errors of older clusters. A SplitQuery avoids these errors.
 var splitRefusals = [...]string{
 	"locking clause such as FOR UPDATE can be applied only on tables with equality predicates on the key",
 	"locking clause such as FOR UPDATE can be applied on a single table",
 }
 
-// isSplitRefusal reports whether an error says that FOR UPDATE needs a single table and equality on its key.
+// isSplitRefusal reports whether a server error says that FOR UPDATE needs a single table or equality on its key.
 func isSplitRefusal(code string, message []byte) bool {
 	if code != "0A000" {
 		return false
@@ -76,16 +76,16 @@ func isSplitRefusal(code string, message []byte) bool {
 	return false
 }
 
-// These are hints for the client of a refused FOR UPDATE. SplitHint is for a query without a SplitQuery, SplitNextHint
-// for a query whose next execution uses its SplitQuery.
+// These are hints for a client whose FOR UPDATE the server refused. SplitHint is for a query that Sluice cannot split,
+// SplitNextHint for a query that Sluice splits at the next execution.
 const (
 	SplitHint     = "This cluster takes FOR UPDATE only on one table with equality on its whole key, and the query could not be split: lock the row by its key in a statement of its own."
 	SplitNextHint = "This cluster takes FOR UPDATE only on one table with equality on its whole key. From now on this query is sent in two parts, which lock the first table's row only."
 )
 
-// HandleRefusal handles a server error for a plan. sent is the SplitQuery that Sluice sent, or nil for the plan's
-// text. If the error refuses FOR UPDATE, hint is the hint for the client. Otherwise, or without Rules.Split, hint is
-// "". again reports that the plan now has an unsent SplitQuery, which ActiveSplit returns from now on.
+// HandleRefusal handles a server error for a plan. sent is the SplitQuery that Sluice sent, or nil if it sent the
+// plan's text. hint is the hint for the client if the error refuses FOR UPDATE and Rules.Split is on, otherwise "".
+// again reports that the plan now has a SplitQuery that Sluice has not sent yet. ActiveSplit returns it from now on.
 func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, message []byte) (hint string, again bool) {
 	if !p.config.Rules.Split || !isSplitRefusal(code, message) {
 		return "", false
@@ -98,17 +98,17 @@ func (p *Planner) HandleRefusal(plan *Plan, sent *SplitQuery, code string, messa
 	return SplitNextHint, true
 }
 
-// ActiveSplit returns the SplitQuery that replaces the plan's text since the cluster refused the text. ActiveSplit
-// returns nil for nearly all plans.
+// ActiveSplit returns the SplitQuery that replaces the plan's text because the cluster has refused the text. For nearly
+// all plans it returns nil.
 func (p *Plan) ActiveSplit() *SplitQuery { return p.split.used.Load() }
 
-// isSplittable reports whether a text is a single query with locking clauses at its top level only.
+// isSplittable reports whether a text is a single query that has locking clauses, and only at its top level.
 func isSplittable(parts []statementPart) bool {
 	return len(parts) == 1 && parts[0].node.Is("SelectStmt") && len(parts[0].locked) == 1 &&
 		parts[0].locked[0].IsSameNode(parts[0].node)
 }
 
-// SplitPlan returns the SplitQuery of a plan of this planner, or nil if there is no safe one. The first call builds it.
+// SplitPlan returns the SplitQuery of a plan of this planner, or nil if no safe one exists. The first call builds it.
 func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	if !plan.splits {
 		return nil
@@ -127,7 +127,7 @@ func (p *Planner) SplitPlan(plan *Plan) *SplitQuery {
 	return plan.split.form
 }
 
-// buildSplit returns the SplitQuery of a text with one query, or nil if there is no safe one.
+// buildSplit returns the SplitQuery of a text with one query, or nil if no safe one exists.
 func (p *Planner) buildSplit(text string) *SplitQuery {
 	tree, err := parse.Tree(text)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Planner) buildSplit(text string) *SplitQuery {
 }
 
 // lockedTable returns the table whose rows the statement Lock must lock, and the conditions that compare its columns
-// with constants. on is empty if the conditions may not hold for every row that the query would lock.
+// with constants. on is empty if some row that the query would lock might not meet the conditions.
 func lockedTable(query parse.TreeNode) (table parse.TreeNode, on []parse.Value) {
 	if !isBlockingForUpdate(query) || query.Child("with_clause").Shape != nil || query.Child("into_clause").Shape != nil ||
 		query.Integer("op") != int(parse.SETOP_NONE) {
@@ -173,7 +173,7 @@ func lockedTable(query parse.TreeNode) (table parse.TreeNode, on []parse.Value) 
 		return parse.TreeNode{}, nil
 	}
 	if len(clause.Values("locked_rels")) == 0 && hasOuterJoin(query) || combinesRows(query) {
-		return parse.TreeNode{}, nil // PostgreSQL refuses these queries, and so must the server
+		return parse.TreeNode{}, nil // PostgreSQL refuses these queries, so Sluice must let the server refuse them
 	}
 	name := table.Text("relname")
 	if alias := table.Child("alias").Text("aliasname"); alias != "" {
@@ -199,7 +199,8 @@ func isBlockingForUpdate(query parse.TreeNode) bool {
 }
 
 // firstTable returns the first table of a query's FROM. The result is absent if a join hides the table's name or may
-// return NULLs for its row. For a single table the result is absent, since a server would refuse its SplitQuery, too.
+// give NULLs in place of its row. It is also absent for a query of one table, because a server would refuse its
+// SplitQuery, too.
 func firstTable(query parse.TreeNode) parse.TreeNode {
 	item := query.Child("from_clause")
 	several := len(query.Values("from_clause")) > 1
@@ -217,7 +218,8 @@ func firstTable(query parse.TreeNode) parse.TreeNode {
 	return item
 }
 
-// hasOuterJoin reports whether FROM has an outer join, whose rows of NULLs cannot be locked.
+// hasOuterJoin reports whether FROM has an outer join. The server cannot lock the rows of NULLs that an outer join
+// gives.
 func hasOuterJoin(query parse.TreeNode) bool {
 	var outer func(from parse.TreeNode) bool
 	outer = func(from parse.TreeNode) bool {
@@ -242,8 +244,8 @@ func combinesRows(query parse.TreeNode) bool {
 	return false
 }
 
-// columnEqualities returns the operands of an AND that have the form table.column = constant. wrapped is condition as a
-// value.
+// columnEqualities returns those operands of an AND that have the form table.column = constant. wrapped is the
+// condition as a value of its parent's field.
 func columnEqualities(condition parse.TreeNode, wrapped parse.Value, table string) []parse.Value {
 	switch {
 	case condition.Is("BoolExpr") && condition.Integer("boolop") == int(parse.AND_EXPR):
@@ -285,11 +287,11 @@ func isConstant(m parse.TreeNode) bool {
 	return m.Is("ParamRef") || m.Is("A_Const")
 }
 
-// sampleLock returns the tree of the statement Lock before its table and conditions are inserted.
+// sampleLock is a tree of the statement Lock, into which setLockStatement inserts the table and the conditions.
 var sampleLock = parse.LazyTree("SELECT 1 FROM t WHERE true AND true FOR UPDATE")
 
-// setLockStatement sets Lock to a statement that locks the rows of table for which all conditions in on hold. The text
-// is deparsed from a tree, parsed again and compared.
+// setLockStatement sets Lock to a statement that locks the rows of table that meet all conditions in on. It makes the
+// text from a tree, parses the text and compares the trees. It returns false if they differ.
 func (s *SplitQuery) setLockStatement(table parse.TreeNode, on []parse.Value) bool {
 	tree := sampleLock()
 	query := tree.Child("stmts").Child("stmt")
@@ -312,7 +314,7 @@ func (s *SplitQuery) setLockStatement(table parse.TreeNode, on []parse.Value) bo
 	return s.Lock != ""
 }
 
-// renumberParams numbers the parameters of a text from 1, and records their former numbers in Params.
+// renumberParams numbers the parameters of a text from 1, and records their numbers in the client's query in Params.
 func (s *SplitQuery) renumberParams(text string) string {
 	ph := parse.LexTokens([]byte(text), 0, len(text))
 	now := map[int]int{}

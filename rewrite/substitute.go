@@ -8,28 +8,28 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Substitute is a statement that the server gets instead of one statement of a text. The zero Substitute leaves the
-// client's statement.
+// Substitute says which statement the server gets in place of one statement of a text. The zero Substitute leaves the
+// client's statement as it is.
 type Substitute struct {
-	SQL string // one statement
-	// Tx is the transaction command that the substitute's SQL contains, if any.
+	SQL string // a single statement; "" for the client's
+	// Tx is the transaction command in SQL, if SQL contains one.
 	Tx TxControl
-	// Own means that Sluice answers the client's statement itself, so that the plan must not describe the statement.
+	// Own means that Sluice itself answers the client's statement. The plan must then not describe this statement.
 	Own bool
 }
 
-// AnsweredSubstitute is the substitute of a statement that Sluice answers. AnsweredSubstitute takes no snapshot and
-// reads nothing. In a failed transaction it fails as other statements do.
+// AnsweredSubstitute is what the server gets for a statement that Sluice answers. It reads nothing, and makes the
+// server take no snapshot. In a failed transaction it fails, as other statements do.
 var AnsweredSubstitute = Substitute{SQL: "SHOW server_version", Own: true}
 
-// FailingSubstitute is the substitute of a statement that Sluice answers with an error. FailingSubstitute always fails,
-// with FailingSubstituteCode.
+// FailingSubstitute is what the server gets for a statement that Sluice answers with an error. It always fails, with
+// the SQLSTATE FailingSubstituteCode.
 var FailingSubstitute = Substitute{SQL: "SELECT 1/0", Own: true}
 
-// FailingSubstituteCode is the SQLSTATE of FailingSubstitute. In a failed transaction the error has another SQLSTATE.
+// FailingSubstituteCode is the SQLSTATE with which FailingSubstitute fails. In a failed transaction, it is another one.
 const FailingSubstituteCode = "22012"
 
-// cachedSubstitute is the last result of Planner.Substitute for a plan, with the arguments of the call.
+// cachedSubstitute is the last result of Planner.Substitute for a plan, and the argument by of that call.
 type cachedSubstitute struct {
 	by   []Substitute
 	plan *Plan
@@ -39,8 +39,9 @@ type lazySubstitute struct {
 	made atomic.Pointer[cachedSubstitute]
 }
 
-// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql. by has one Substitute
-// for each statement. The result is nil if the new text fails verification. plan caches the last result.
+// Substitute returns the plan of sql with some statements replaced. plan is the plan of sql, and by has one Substitute
+// for each statement. The result is nil if the new text has other statements than intended. plan caches the last
+// result.
 func (p *Planner) Substitute(plan *Plan, sql string, by []Substitute) *Plan {
 	if last := plan.substituted.made.Load(); last != nil && slices.Equal(last.by, by) {
 		return last.plan
@@ -85,7 +86,7 @@ func (p *Planner) buildSubstitute(plan *Plan, sql string, by []Substitute) *Plan
 	return made
 }
 
-// sameExceptReplaced reports whether two texts have the same statements, except for those that Substitutes replace.
+// sameExceptReplaced reports whether two texts have the same statements, except for the statements that by replaces.
 func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool {
 	trees := [2][]parse.TreeNode{}
 	for i, text := range []string{before, after} {
@@ -113,11 +114,12 @@ func (p *Planner) sameExceptReplaced(before, after string, by []Substitute) bool
 	return true
 }
 
-// MayNeedSubstitutes reports whether the plan has several statements, and Sluice may have to answer some of them.
+// MayNeedSubstitutes reports whether the plan has several statements, and Sluice may have to answer at least one of
+// them.
 func (p *Plan) MayNeedSubstitutes() bool { return len(p.Statements) > 1 && p.MayAnswerStatement() }
 
-// MayAnswerStatement reports whether Sluice may have to answer a statement itself: a statement about settings, prepared
-// statements or transaction modes, or one that a rule answers.
+// MayAnswerStatement reports whether Sluice itself may have to answer a statement of the plan. These are statements
+// about settings, prepared statements or transaction modes, and statements that a rule answers.
 func (p *Plan) MayAnswerStatement() bool {
 	return slices.ContainsFunc(p.Statements, func(st Statement) bool {
 		return st.Kind == Setting || st.Show != "" || st.Tag != "" || st.Asks != nil || st.Executes != "" || st.Database != nil || st.Weakened || st.Tx.Verb == SetTransaction ||
@@ -125,7 +127,7 @@ func (p *Plan) MayAnswerStatement() bool {
 	})
 }
 
-// substituteBytes estimates the memory in bytes of the plan that Substitute returns.
+// substituteBytes estimates the memory in bytes of a plan that Substitute would return.
 func (p *Plan) substituteBytes() int {
 	n := len(p.Statements)
 	each := unsafe.Sizeof(Statement{}) + unsafe.Sizeof(Substitute{}) + unsafe.Sizeof(parse.Edit{})

@@ -6,19 +6,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// A read may run code that its text does not show. A relation may be a view over a function that writes. a.b may call
-// b(a), and operators and casts may be user functions. A sure read has none of these: it reads only the catalog and
-// calls nothing. Plan.AsWrite is for databases whose schema does not exclude writes by reads.
+// A statement that looks like a read may run code that its text does not show. A relation may be a view over a function
+// that writes. a.b may call b(a), and operators and casts may be functions of a user. A sure read has none of these: it
+// reads only the catalog and calls nothing. For databases in which reads may write, the proxy uses Plan.AsWrite.
 
-// IsSureRead reports whether no statement of the plan can write, for any schema. The result is false for most plans of
-// kind Read, for which the schema decides.
+// IsSureRead reports whether no statement of the plan can write, whatever the schema contains. The result is false for
+// most plans of kind Read, because their effect depends on the schema.
 func (p *Plan) IsSureRead() bool { return p.Kind <= Read && !p.unsure }
 
-// MayWrite reports whether the statement looks like a read and may write, by a function that a view, an operator or a
-// cast runs.
+// MayWrite reports whether the statement looks like a read but may write, because a view, an operator or a cast may run
+// a function.
 func (st *Statement) MayWrite() bool { return st.unsure }
 
-// AsWrite returns the plan in which all reads that may write are Write statements, or p itself if there are none.
+// AsWrite returns a copy of the plan in which each read that may write has the kind Write. It returns p if there is
+// none.
 func (p *Plan) AsWrite() *Plan {
 	if !p.unsure {
 		return p
@@ -36,7 +37,7 @@ func (p *Plan) AsWrite() *Plan {
 	return p.written.plan
 }
 
-// markIfUnsure marks the analysed statement as unsure, a read that may write, if node m may run a user's function.
+// markIfUnsure marks the statement as unsure (a read that may write) if the node m may run a function of a user.
 func (a *analysis) markIfUnsure(m parse.TreeNode) {
 	switch m.TypeName() {
 	case "RangeVar":
@@ -54,7 +55,7 @@ func (a *analysis) markIfUnsure(m parse.TreeNode) {
 		a.unsure = a.unsure || m.Child("testexpr").Shape != nil
 	case "TypeCast":
 		a.unsure = a.unsure || !m.Child("arg").Is("A_Const") || !parse.IsBuiltinType(m.Child("type_name"))
-	case "FuncCall", "A_Expr": // a user's function or operator of the same name may match these arguments
+	case "FuncCall", "A_Expr": // a user may have created a function or operator of this name for these arguments
 		a.unsure = true
 	}
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A transaction of DSQL takes one DDL statement, and no change of rows next to it. Sluice can commit a transaction in
-// parts around DDL if the configuration allows it.
+// DSQL accepts at most one DDL statement in a transaction, and then no change of rows. If the configuration allows it,
+// Sluice commits a client's transaction in several parts around DDL.
 
-// DDLInTransactions says how Sluice runs DDL in a transaction with other statements.
+// DDLInTransactions says how Sluice runs DDL that shares a transaction with other statements.
 type DDLInTransactions uint8
 
 const (
 	// RefuseDDL means that Sluice sends DDL within a transaction to the server, which refuses it.
 	RefuseDDL DDLInTransactions = iota
-	// CommitDDL means that Sluice commits the transaction before and after DDL. DDL that drops rows is an exception if
-	// it would be committed before the client's COMMIT.
+	// CommitDDL means that Sluice commits the transaction before and after DDL. Sluice does not do so for DDL that
+	// drops rows, if the client's own COMMIT comes later.
 	CommitDDL
-	// CommitDrops is like CommitDDL, but DDL that drops rows is also committed before the client's COMMIT.
+	// CommitDrops is like CommitDDL, but Sluice also commits DDL that drops rows before the client's COMMIT.
 	CommitDrops
 )
 
 // InTransactionsKey is the configuration key that sets Rules.InTransactions.
 const InTransactionsKey = "ddl.in_transactions"
 
-// inTransactionsNames are the values of InTransactionsKey.
+// inTransactionsNames are the values of the configuration key InTransactionsKey.
 var inTransactionsNames = [...]string{RefuseDDL: "refuse", CommitDDL: "autocommit", CommitDrops: "autocommit-destructive"}
 
 // String returns the value of the configuration key InTransactionsKey that selects t.
@@ -38,7 +38,7 @@ func (t DDLInTransactions) String() string { return inTransactionsNames[t] }
 // InTransactionsChoices returns all values that the key InTransactionsKey may have.
 func InTransactionsChoices() []string { return inTransactionsNames[:] }
 
-// ParseInTransactions returns the DDLInTransactions for a value of InTransactionsKey, or RefuseDDL for an unknown one.
+// ParseInTransactions returns the DDLInTransactions for a value of InTransactionsKey, or RefuseDDL for other values.
 func ParseInTransactions(value string) DDLInTransactions {
 	for t, name := range inTransactionsNames {
 		if name == value {
@@ -48,24 +48,24 @@ func ParseInTransactions(value string) DDLInTransactions {
 	return RefuseDDL
 }
 
-// dropsRemedy is the advice for a DROP that would be committed before the client's COMMIT.
+// dropsRemedy is the advice with a refusal of a DROP that Sluice would commit before the client's COMMIT.
 const dropsRemedy = "send the DROP as the last statement of its transaction, or alone; or set " + InTransactionsKey + " to autocommit-destructive"
 
-// InTransactionsHint is the hint with a refusal of DDL in a transaction. DropsHint is the hint if a DROP is refused
-// because it would be committed before the client's COMMIT.
+// InTransactionsHint is the hint that the client gets with a refusal of DDL in a transaction. DropsHint is the hint if
+// Sluice refuses a DROP because it would commit the DROP before the client's COMMIT.
 var InTransactionsHint, DropsHint = finding.Sentence(finding.Remedy(finding.SeveralDDL)), finding.Sentence(dropsRemedy)
 
-// TxDemand says what statements require of their transaction. Reads, locks, ANALYZE, and statements that Sluice answers
-// or refuses require nothing.
+// TxDemand says what statements require of their transaction. Reads, locks and ANALYZE require nothing. Statements that
+// Sluice itself answers or refuses require nothing, either.
 type TxDemand struct {
-	DDL   bool // changes the catalog, by DSQL's definition of DDL
+	DDL   bool // changes the catalog by a statement that DSQL counts as DDL
 	Rows  bool // changes rows
-	Drops bool // drops a table, a column or a schema, and so loses rows
-	Local bool // changes something that ends with the transaction and that Sluice does not carry over to its later parts
+	Drops bool // drops a table, a column or a schema, and with it rows
+	Local bool // changes what ends with the transaction, and what Sluice does not carry over to its later parts
 	Sets  bool // changes a setting that ROLLBACK restores
 }
 
-// Union returns the demands of d and e on one transaction.
+// Union returns the demands of a transaction that contains statements with the demands d and e.
 func (d TxDemand) Union(e TxDemand) TxDemand {
 	return TxDemand{d.DDL || e.DDL, d.Rows || e.Rows, d.Drops || e.Drops, d.Local || e.Local, d.Sets || e.Sets}
 }
@@ -82,8 +82,8 @@ func (st *Statement) Demand() TxDemand {
 	return d
 }
 
-// Demand returns what the statements of the plan together require of their transaction. ok is false for a text that
-// was not parsed, and if the server refuses a statement in any transaction.
+// Demand returns what the plan's statements together require of their transaction. ok is false for a text that Sluice
+// did not parse, and for a text with a statement that the server refuses in any transaction.
 func (p *Plan) Demand() (d TxDemand, ok bool) {
 	for i := range p.Statements {
 		d = d.Union(p.Statements[i].Demand())
@@ -96,8 +96,8 @@ func isAlwaysRefused(f finding.Finding) bool {
 	return f.Severity == finding.Error && f.Outcome != finding.Rewritten && f.Feature != finding.SeveralDDL && f.Feature != finding.DDLAndDML
 }
 
-// SingleTxHint returns the hint for a text that Sluice sent as one transaction, and that exceeded what a transaction
-// takes. Even with CommitDDL, Sluice sends a text whole if DSQL refuses one of its statements.
+// SingleTxHint returns the hint for a text that Sluice sent as one transaction, and that was too much for one
+// transaction. Even with CommitDDL, Sluice sends a text whole if DSQL refuses one of its statements anyway.
 func (p *Plan) SingleTxHint() string {
 	i := slices.IndexFunc(p.Findings, isAlwaysRefused)
 	if i < 0 {
@@ -113,7 +113,7 @@ func (p *Plan) SingleTxHint() string {
 	return fmt.Sprintf("It is sent as one transaction since DSQL refuses statement %d of it, of which nothing is carried out. To that one: %s", n+1, p.Statements[n].Hint)
 }
 
-// planAlone plans a statement of a text as a separate text. With whole true, an ALTER TABLE is not cut into commands.
+// planAlone plans a statement as if it were the whole text. whole says that an ALTER TABLE is not cut into commands.
 func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) *Plan {
 	if whole {
 		other := *p
@@ -128,8 +128,8 @@ func (p *Planner) planAlone(sql string, names *schema.NameResolver, whole bool) 
 	return p.applyRules(sql, tree, names, plan, parts)
 }
 
-// markSeparate handles DDL in a multi-statement query for which Sluice would run several statements if it were alone.
-// markSeparate marks the statement to run as a separate text, takes over its findings, and reports whether it did.
+// markSeparate handles DDL in a multi-statement query that Sluice can only run in steps (Statement.Steps). It marks the
+// statement to run as a separate text, records its findings, and reports whether it did so.
 func (r *rewriter) markSeparate(p *statementPart) bool {
 	if r.alone == nil || len(r.parts) == 1 || !slices.Contains([]string{"AlterTableStmt", "AlterEnumStmt", "DoStmt", "CreateStmt"}, p.node.TypeName()) {
 		return false
@@ -147,9 +147,9 @@ func (r *rewriter) markSeparate(p *statementPart) bool {
 	return true
 }
 
-// TxGroups cuts the plan's statements into groups that run in separate transactions. Each DDL or transaction-control
-// statement forms a group, and so do the statements between two of them. A group is a half-open range of Statements.
-// The result is nil for a text with one statement or without DDL.
+// TxGroups cuts the plan's statements into groups, each for a transaction. A group is one DDL or transaction-control
+// statement, or all statements between two of these. A group is a half-open range of indexes in Statements. The result
+// is nil for a text with one statement or without DDL.
 func (p *Plan) TxGroups() [][2]int {
 	ddl := slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.demand.DDL })
 	if !ddl || len(p.Statements) < 2 {
@@ -158,7 +158,7 @@ func (p *Plan) TxGroups() [][2]int {
 	return p.CutIntoGroups()
 }
 
-// CutIntoGroups returns the groups that TxGroups describes, also for a text with one statement or without DDL.
+// CutIntoGroups returns the groups that TxGroups describes, even for a text with one statement or without DDL.
 func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	joins := false
 	for i := range p.Statements {
@@ -174,12 +174,12 @@ func (p *Plan) CutIntoGroups() (groups [][2]int) {
 	return groups
 }
 
-// GroupBounds returns the byte offsets at which a group of the plan's statements begins and ends in the text.
+// GroupBounds returns the byte offsets in the text at which a group of statements begins and ends.
 func (p *Plan) GroupBounds(group [2]int) (from, to int) {
 	return p.Statements[group[0]].Start, p.Statements[group[1]-1].End
 }
 
-// ExceedsTransaction reports whether the text certainly exceeds what one transaction, or one plan (BehindDDL), takes.
+// ExceedsTransaction reports whether the text certainly needs several transactions, or several plans (BehindDDL).
 func (p *Plan) ExceedsTransaction() bool {
 	return p.BehindDDL || slices.ContainsFunc(p.Statements, func(st Statement) bool { return st.separate }) ||
 		slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
@@ -200,7 +200,7 @@ func dropsRows(m parse.TreeNode) bool {
 		switch parse.ObjectType(m.Integer("remove_type")) {
 		case parse.OBJECT_TABLE, parse.OBJECT_SCHEMA:
 			return true
-		case parse.OBJECT_TYPE, parse.OBJECT_DOMAIN: // CASCADE drops the columns of the type
+		case parse.OBJECT_TYPE, parse.OBJECT_DOMAIN: // CASCADE drops the columns that have the type
 			return parse.DropBehavior(m.Integer("behavior")) == parse.DROP_CASCADE
 		}
 	case "AlterTableStmt":
@@ -213,8 +213,8 @@ func dropsRows(m parse.TreeNode) bool {
 	return false
 }
 
-// reportTransactions reports statements that DSQL does not take in one transaction. A text of several statements
-// without BEGIN is one transaction.
+// reportTransactions reports statements that DSQL does not accept together in one transaction. Without BEGIN, a text of
+// several statements is one transaction.
 func (r *rewriter) reportTransactions() {
 	if !r.rules.Dialect || len(r.parts) < 2 {
 		return
@@ -237,8 +237,8 @@ func (r *rewriter) reportTransactions() {
 // txContents records what the current transaction contains. dropped reports a DROP before the last added statement.
 type txContents struct{ ddl, dml, drops, dropped bool }
 
-// addStatement adds a statement to the transaction. addStatement returns the feature that the transaction thereby uses
-// and DSQL lacks, or "".
+// addStatement adds a statement to the transaction. If DSQL lacks what the transaction now needs (such as several DDL
+// statements), addStatement returns that feature, otherwise "".
 func (b *txContents) addStatement(st *Statement) finding.Feature {
 	switch st.Tx.Verb {
 	case Commit, Rollback, PrepareTransaction:
@@ -266,8 +266,8 @@ func (b *txContents) addStatement(st *Statement) finding.Feature {
 	return ""
 }
 
-// featureFinding returns the finding for a feature that addStatement returned. If Sluice commits before the
-// statement, featureFinding resets b, which then contains only the statement.
+// featureFinding returns the finding for a feature that addStatement returned. If Sluice commits the transaction before
+// the statement, featureFinding resets b to contain only the statement.
 func (b *txContents) featureFinding(f finding.Feature, st *Statement, how DDLInTransactions) finding.Finding {
 	found := finding.Refused(f, st.Start)
 	switch {

@@ -9,19 +9,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no TRUNCATE. A TRUNCATE is rewritten to one statement with a DELETE of all rows for each table.
+// DSQL has no TRUNCATE. Sluice rewrites a TRUNCATE to one statement that deletes all rows of each table.
 //
-// TRUNCATE refuses a table that another table references, even without rows, while DELETE follows the foreign key.
-// Therefore the statement itself queries the catalog in its own snapshot. If the TRUNCATE must be refused, a cast
-// fails, and the error contains the reason (TruncationRefusal). No row is deleted then.
+// TRUNCATE refuses a table that another table references, even if both are empty. DELETE does not refuse it. Therefore
+// the rewritten statement also queries the catalog, in its own snapshot. If PostgreSQL would refuse the TRUNCATE, a
+// cast in the query fails, and the error contains the reason (TruncationRefusal). No row is deleted in this case.
 
-// TruncatePolicy says how TRUNCATE is rewritten.
+// TruncatePolicy says what Sluice does with a TRUNCATE.
 type TruncatePolicy string
 
 const (
-	TruncateRefuse  TruncatePolicy = "refuse"  // the server gets TRUNCATE, and refuses it
-	TruncateDelete  TruncatePolicy = "delete"  // one DELETE of all rows
-	TruncateBatches TruncatePolicy = "batches" // also in several transactions, if the statement is alone and exceeds the row limit
+	TruncateRefuse  TruncatePolicy = "refuse"  // the server gets the TRUNCATE, and refuses it
+	TruncateDelete  TruncatePolicy = "delete"  // the server gets one statement that deletes all rows
+	TruncateBatches TruncatePolicy = "batches" // as TruncateDelete, and beyond the row limit in several transactions
 )
 
 // TruncateKey is the configuration key that sets Rules.Truncate.
@@ -30,17 +30,17 @@ const TruncateKey = "rewrite.truncate"
 // TruncateTag is the command tag that the client of a TRUNCATE gets.
 const TruncateTag = "TRUNCATE TABLE"
 
-// Truncation is a TRUNCATE that is rewritten to DELETE.
+// Truncation is a TRUNCATE that Sluice rewrites to DELETE.
 type Truncation struct {
 	Tables  []string // the tables as SQL, for a cast to regclass
-	Restart bool     // RESTART IDENTITY
+	Restart bool     // the TRUNCATE says RESTART IDENTITY
 	Cascade bool
-	Batches bool // Rules.Truncate allows several transactions
+	Batches bool // Rules.Truncate allows to delete the rows in several transactions
 
-	qualified bool // a table has a schema in the text
+	qualified bool // the text names a schema for at least one of the tables
 }
 
-// rewriteTruncate rewrites a TRUNCATE to DELETEs if the rules allow it.
+// rewriteTruncate rewrites a TRUNCATE to DELETE if the rules allow it. Otherwise it sets a hint.
 func (r *rewriter) rewriteTruncate(p *statementPart) {
 	on := r.rules.Truncate == TruncateDelete || r.rules.Truncate == TruncateBatches
 	if !on {
@@ -69,7 +69,7 @@ func (r *rewriter) rewriteTruncate(p *statementPart) {
 	r.addFinding(finding.Handled(finding.Truncate, finding.Rewritten, finding.Warning, action, p.st.Start))
 }
 
-// parseTruncate returns the Truncation of a TRUNCATE, or nil if it cannot be a DELETE.
+// parseTruncate returns the Truncation of a TRUNCATE, or nil if Sluice cannot rewrite it to DELETE.
 func parseTruncate(node parse.TreeNode) *Truncation {
 	t := &Truncation{Restart: node.Flag("restart_seqs"), Cascade: parse.DropBehavior(node.Integer("behavior")) == parse.DROP_CASCADE}
 	for relation := range node.List("relations") {
@@ -78,19 +78,19 @@ func parseTruncate(node parse.TreeNode) *Truncation {
 			return nil
 		}
 		t.qualified = t.qualified || relation.Text("schemaname") != ""
-		if !slices.Contains(t.Tables, name) { // the same table may be listed twice
+		if !slices.Contains(t.Tables, name) { // a TRUNCATE may list the same table twice
 			t.Tables = append(t.Tables, name)
 		}
 	}
 	return t
 }
 
-// truncateName begins the names of WITH queries in the DELETE for a TRUNCATE. No table may have such a name.
+// truncateName begins the names of WITH queries in the rewritten TRUNCATE. No table in a TRUNCATE may have such a name.
 const truncateName = "sluice truncate"
 
-// deleteSQL returns the DELETE statement that replaces the TRUNCATE.
+// deleteSQL returns the statement with DELETE that replaces the TRUNCATE.
 func (t *Truncation) deleteSQL() string {
-	// PostgreSQL resolves the WITH queries first, so the error names a missing schema.
+	// If a table is qualified, a WITH query goes first, so that the error of a missing schema names the schema.
 	if len(t.Tables) == 1 && !t.qualified {
 		return "DELETE FROM " + t.Tables[0] + " WHERE " + t.allowedCondition()
 	}
@@ -103,10 +103,11 @@ func (t *Truncation) deleteSQL() string {
 	return b.String()
 }
 
-// refusedBy precedes the reason in a server error for a refused TRUNCATE. Its last byte separates reason and names.
+// refusedBy precedes the reason in the error for a refused TRUNCATE. Its last byte also separates reason and names.
 const refusedBy = "sluice\x01"
 
-// allowedCondition returns an SQL condition that is true for every row, or fails if the TRUNCATE must be refused.
+// allowedCondition returns an SQL condition that is true for all rows, or fails if PostgreSQL would refuse the
+// TRUNCATE.
 func (t *Truncation) allowedCondition() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {
@@ -131,8 +132,8 @@ func (t *Truncation) allowedCondition() string {
 	return "(SELECT CASE WHEN q.reason IS NULL THEN true ELSE CAST(q.reason AS pg_catalog.bool) END FROM (SELECT COALESCE(" + strings.Join(reasons, ", ") + ") AS reason) q)"
 }
 
-// TruncationRefusal converts a server error about the rewritten DELETE to an error about TRUNCATE. nil means that the
-// client gets the server's error.
+// TruncationRefusal converts a server error about the rewritten statement to an error about TRUNCATE. It returns nil if
+// the client gets the server's error unchanged.
 func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	if _, parts, ok := strings.Cut(message, refusedBy); ok && code == "22P02" {
 		of := strings.Split(strings.TrimSuffix(parts, `"`), "\x01")
@@ -152,7 +153,7 @@ func (t *Truncation) TruncationRefusal(code, message string) *Refusal {
 	return nil
 }
 
-// refusalFor returns the client's error for a TRUNCATE, by the reason of allowedCondition in the server's error.
+// refusalFor returns the client's error for a TRUNCATE. Its arguments come from the server's error (allowedCondition).
 func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	switch reason {
 	case "kind":
@@ -172,7 +173,7 @@ func (t *Truncation) refusalFor(reason, name, other string) *Refusal {
 	return &Refusal{Code: "0A000", Message: message, Detail: fmt.Sprintf("Table \"%s\" references \"%s\".", name, other), Hint: hint}
 }
 
-// batchedDelete returns the batches of a TRUNCATE, one BatchedDelete for each table.
+// batchedDelete returns the BatchedDelete that carries out the TRUNCATE in batches, one table after the other.
 func (t *Truncation) batchedDelete() *BatchedDelete {
 	c := &BatchedDelete{truncates: t, Table: t.Tables[0]}
 	for _, table := range t.Tables {
@@ -181,8 +182,8 @@ func (t *Truncation) batchedDelete() *BatchedDelete {
 	return c
 }
 
-// ForeignKeysQuery returns a query for the foreign keys between tables of the TRUNCATE. Its columns are the indexes of
-// the referencing and of the referenced table, and the ON DELETE action.
+// ForeignKeysQuery returns a query for the foreign keys between tables of the TRUNCATE. The query returns the index of
+// the referencing table, the index of the referenced table, and the ON DELETE action.
 func (t *Truncation) ForeignKeysQuery() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {

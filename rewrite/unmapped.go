@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// UnmappedRefusal returns the refusal of a text that names a table with mapped columns, in a process with ByteaOff. The
-// process would read and write hexadecimal digits as data. nil means that the text is allowed. Names are looked up in
-// all schemas of names.
+// UnmappedRefusal returns the refusal of a text that names a table with mapped columns (bytea stored as text), or nil
+// if the text is allowed. It is for a process with ByteaOff, which would read and write the digits as data. It searches
+// the names in all schemas of names.
 func (p *Planner) UnmappedRefusal(sql []byte, names *schema.NameResolver) *Refusal {
 	if names == nil || !names.HasMapped() || !names.MayConcernMapped(sql) {
 		return nil

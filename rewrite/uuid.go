@@ -7,9 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice rewrites uuid_generate_v4() of uuid-ossp to gen_random_uuid(), which also returns a random version 4 UUID.
+// Sluice rewrites uuid_generate_v4() of the extension uuid-ossp to gen_random_uuid(). The two functions return random
+// UUIDs of version 4.
 
-// generateV4 is the name of uuid-ossp's function, and the default name of its result column.
+// generateV4 is the name of uuid-ossp's function. A result column of a call has this name by default.
 const generateV4 = "uuid_generate_v4"
 
 // uuidRewriter rewrites the calls of uuid_generate_v4() in one statement.
@@ -17,8 +18,8 @@ type uuidRewriter struct {
 	r     *rewriter
 	ph    parse.TokenList
 	pairs []int32
-	taken []parse.Edit // sorted edits of other rules
-	// unchanged holds the calls that are not rewritten, by address of their node.
+	taken []parse.Edit // the edits of other rules, sorted by Start
+	// unchanged holds the calls that Sluice does not rewrite. The address of a call's node identifies the call.
 	unchanged map[*byte]bool
 	done      bool
 }
@@ -28,7 +29,7 @@ func (r *rewriter) rewriteUUIDCalls(p *statementPart) {
 	if !p.uuids || !r.rules.Extensions {
 		return
 	}
-	first := 0 // index in r.edits of the statement's first edit
+	first := 0 // the index in r.edits of the statement's first edit
 	if len(r.ends) > 0 {
 		first = r.ends[len(r.ends)-1]
 	}
@@ -41,8 +42,8 @@ func (r *rewriter) rewriteUUIDCalls(p *statementPart) {
 	}
 }
 
-// isUUIDCall reports whether a node is a call of uuid_generate_v4(), unqualified or in schema public, without other
-// clauses.
+// isUUIDCall reports whether a node is a call of uuid_generate_v4() without further clauses. The function's name has no
+// schema, or the schema public.
 func isUUIDCall(call parse.TreeNode) bool {
 	if !call.Is("FuncCall") {
 		return false
@@ -64,8 +65,8 @@ func isUUIDCall(call parse.TreeNode) bool {
 	return true
 }
 
-// visit rewrites the calls in a node. A result column that has its name from a call gets the same name by AS, or the
-// call is not rewritten.
+// visit rewrites the calls in a node. If a result column has its name from a call, visit preserves the name by AS. If
+// it cannot add the AS, it does not rewrite the call.
 func (u *uuidRewriter) visit(m parse.TreeNode) {
 	named := ""
 	switch m.TypeName() {
@@ -91,8 +92,9 @@ func (u *uuidRewriter) visit(m parse.TreeNode) {
 	}
 }
 
-// keepColumnNames preserves the column names of a FROM item. A single function names its column after the item's
-// alias, so keepColumnNames adds an alias. It does not rewrite calls in ROWS FROM with several functions.
+// keepColumnNames preserves the column names of a FROM item. A single function names its column after the item's alias,
+// so keepColumnNames adds an alias. For ROWS FROM with several functions, keepColumnNames prevents the rewriting of
+// calls.
 func (u *uuidRewriter) keepColumnNames(item parse.TreeNode) {
 	var calls []parse.TreeNode
 	functions := 0
@@ -112,7 +114,7 @@ func (u *uuidRewriter) keepColumnNames(item parse.TreeNode) {
 	}
 }
 
-// addFunctionAlias adds the function's name as an alias to a FROM item of one call, and reports whether it could.
+// addFunctionAlias adds the function's name as an alias to a FROM item of one call. It returns false if it cannot.
 func (u *uuidRewriter) addFunctionAlias(item, call parse.TreeNode) bool {
 	i := u.ph.TokenAt(call.Integer("location"))
 	if i < 0 {
@@ -144,7 +146,7 @@ func (u *uuidRewriter) addFunctionAlias(item, call parse.TreeNode) bool {
 
 var sampleNamed = parse.LazyTree("SELECT FROM f() AS uuid_generate_v4")
 
-// addTargetAlias adds the function's name as an alias to a result column that has its name from a call.
+// addTargetAlias adds the function's name as an alias to a result column that would have its name from a call.
 func (u *uuidRewriter) addTargetAlias(target parse.TreeNode) {
 	if !target.Is("ResTarget") || target.Text("name") != "" {
 		return
@@ -163,8 +165,8 @@ func (u *uuidRewriter) addTargetAlias(target parse.TreeNode) {
 	u.r.meant.Set(target, "name", parse.Value{Bytes: []byte(generateV4)})
 }
 
-// targetEnd returns the last token of the result column that begins at token start, or -1 if the end is unclear. ON
-// CONFLICT may follow the column.
+// targetEnd returns the last token of the result column that begins at token start, or -1 if the end is unclear. In
+// INSERT ... SELECT, ON CONFLICT may follow the column.
 func (u *uuidRewriter) targetEnd(start int) int {
 	end := u.ph.BareItemEnd(start, func(i int) int { return int(u.pairs[i]) })
 	for i := max(start, 0); i <= end; i++ {
@@ -176,7 +178,7 @@ func (u *uuidRewriter) targetEnd(start int) int {
 	return end
 }
 
-// isTaken reports whether another rewriting rule edits the text between two offsets.
+// isTaken reports whether another rule edits the text between two byte offsets.
 func (u *uuidRewriter) isTaken(start, end int) bool {
 	i, _ := slices.BinarySearchFunc(u.taken, end, func(e parse.Edit, at int) int { return e.Start - at })
 	return i > 0 && u.taken[i-1].End > start

@@ -59,7 +59,7 @@ var layers = map[string][]string{
 	"proxy/copyrows":       {},
 	"proxy/recorded":       {"proxy/settings", "proxy/txtime", "proxy/wire", "rewrite", "rewrite/schema", "rewrite/values"},
 	"proxy/remains":        {"proxy/question", "rewrite"},
-	"proxy/result":         {"proxy/wire", "rewrite"},
+	"proxy/result":         {"proxy/wire", "rewrite", "rewrite/parse"},
 	"proxy/sequence":       {"rewrite"},
 	"proxy/sqlerror":       {"proxy/wire", "reservoir", "retry", "rewrite"},
 	"proxy/script":         {"proxy/access", "proxy/block", "proxy/options", "proxy/pin", "proxy/result", "proxy/serversettings", "proxy/settings", "proxy/sqlerror", "proxy/wire", "retry", "rewrite"},

@@ -39,7 +39,7 @@ type Answer struct {
 }
 
 // New returns an Answer for one statement, or nil if none is needed. inserts is the result of
-// rewrite.IsInsertReturning for the statement, and tells the result of values.MayReturnTxTime.
+// parse.IsInsertReturning for the statement, and tells the result of values.MayReturnTxTime.
 func New(inserts, tells bool) *Answer {
 	if inserts || tells {
 		return &Answer{First: !inserts}

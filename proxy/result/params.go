@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-proxy/sluice/proxy/wire"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // DescribeConfigParams returns the ParameterDescription of a SELECT of set_config calls. oids are the parameter types
@@ -66,7 +67,7 @@ func DescribeDeclaredParams(oids string) []byte {
 // DescribeRowless returns the ParameterDescription of a statement that certainly returns no rows, if the client has
 // declared each parameter's type in oids, the form of a Parse message. For any other statement it returns nil.
 func DescribeRowless(sql, oids string) []byte {
-	n, ok := rewrite.ReturnsNoRows([]byte(sql))
+	n, ok := parse.ReturnsNoRows([]byte(sql))
 	types := oids[min(2, len(oids)):]
 	if !ok || n > len(types)/4 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/proxy/settings"
 	"github.com/sluice-proxy/sluice/retry"
 	"github.com/sluice-proxy/sluice/rewrite"
+	"github.com/sluice-proxy/sluice/rewrite/parse"
 	"github.com/sluice-proxy/sluice/rewrite/values"
 )
 
@@ -86,7 +87,7 @@ func (c *Cache) Template(scratch *[]byte, sql, oids []byte, parsing settings.Par
 
 // New makes a template for a prepared text, and budget counts its memory. The cache does not store the template.
 func (c *Cache) New(sql, oids []byte, plan *rewrite.Plan, parsing settings.ParsingHashes) *Template {
-	t := &Template{SQL: string(sql), OIDs: string(oids), Plan: plan, Parsing: parsing, OptsOut: retry.HasNoRetryComment(sql), Inserts: rewrite.IsInsertReturning(sql), MayShowTxTime: values.MayReturnTxTime(sql)}
+	t := &Template{SQL: string(sql), OIDs: string(oids), Plan: plan, Parsing: parsing, OptsOut: retry.HasNoRetryComment(sql), Inserts: parse.IsInsertReturning(sql), MayShowTxTime: values.MayReturnTxTime(sql)}
 	return c.budget.countTemplate(t, textCost(sql, oids))
 }
 

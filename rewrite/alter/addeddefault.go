@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice adds a column with a DEFAULT in several statements, under a temporary name until all rows have the default.
+// Sluice adds a column with a DEFAULT in several statements. The column has a temporary name until all rows have the
+// default.
 
 // AddColumnDefaultKey is the configuration key that enables Rules.Backfill.
 const AddColumnDefaultKey = "ddl.add_column_default"
@@ -19,8 +20,8 @@ const AddColumnDefaultKey = "ddl.add_column_default"
 // BackfillPolicy is the value of AddColumnDefaultKey that enables Rules.Backfill.
 const BackfillPolicy = "backfill"
 
-// completeAddColumn completes the Alteration of an ADD COLUMN with a constant DEFAULT, possibly with other constraints.
-// completeAddColumn returns nil if Sluice cannot carry the command out.
+// completeAddColumn completes the Alteration of an ADD COLUMN with a constant DEFAULT, which may have other
+// constraints. It returns nil if Sluice cannot carry out the command.
 func (a *Alteration) completeAddColumn(cmd parse.TreeNode, reader *constraintReader, at int, constraints bool) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if RefusedFeature(cmd) != finding.AddColumn || !isPlainColumn(column) {
@@ -63,8 +64,8 @@ func isPlainColumn(column parse.TreeNode) bool {
 	return column.Child("coll_clause").Shape == nil && column.Text("storage_name") == "" && column.Text("compression") == "" && column.Child("fdwoptions").Shape == nil
 }
 
-// setHeldConstraints sets Held to the constraints in spans. Sluice adds them while the column has its temporary name,
-// so that no other session writes the column before. The result is false if a constraint cannot be added.
+// setHeldConstraints sets Held to the constraints in spans. Sluice adds them before the column gets its final name, and
+// other sessions write the column only after that. The result is false if Sluice cannot add a constraint.
 func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constraintSpan) bool {
 	var adds []AddedConstraint
 	for _, span := range spans {
@@ -90,8 +91,8 @@ func (a *Alteration) setHeldConstraints(reader *constraintReader, spans []constr
 	return true
 }
 
-// renameInCheck sets the body of hold to the text of a CHECK, with the added column's temporary name instead of its
-// name. renameInCheck returns false if a reference to the column is not a plain name.
+// renameInCheck sets hold's definition to the client's CHECK, with the column's temporary name in place of its final
+// name. It returns false if the CHECK refers to the column by more than a plain name.
 func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, ph *parse.TokenList) bool {
 	var edits []parse.Edit
 	refs := parse.AppendColumnRefs(span.constraint.Child("raw_expr"), nil)
@@ -122,8 +123,8 @@ func (a *Alteration) renameInCheck(hold *AddedConstraint, span constraintSpan, p
 	return true
 }
 
-// isTimelessConstant reports whether m is a constant other than NULL whose value does not depend on the time. Casts are
-// allowed.
+// isTimelessConstant reports whether m is a constant other than NULL whose value does not depend on the time. m may be
+// cast.
 func isTimelessConstant(m parse.TreeNode) bool {
 	for m.Is("TypeCast") {
 		m = m.Child("arg")
@@ -131,7 +132,7 @@ func isTimelessConstant(m parse.TreeNode) bool {
 	return m.Is("A_Const") && !m.Flag("isnull") && !parse.ContainsTimeWord([]byte(m.Child("sval").Text("sval")))
 }
 
-// verifiesSteps reports whether the statements that add the column give it the client's type and default.
+// verifiesSteps reports whether the statements that Sluice would run give the column the client's type and default.
 func (a *Alteration) verifiesSteps() bool {
 	if a.Own != nil {
 		return a.verifiesSerialSteps()
@@ -162,18 +163,18 @@ func (a *Alteration) verifiesSteps() bool {
 	return false
 }
 
-// maxAddedColumnName is the longest column name, in bytes, that leaves room for the suffix of TemporaryName.
+// maxAddedColumnName is the greatest length in bytes of a column name that leaves room for the suffix of TemporaryName.
 const maxAddedColumnName = parse.MaxName - len(addingSuffix) - 8
 
-// addingSuffix is part of a column's temporary name. A hash of the column's type, default and constraints follows it.
-// By this hash, a repeated statement finds the column that an interrupted statement added.
+// addingSuffix is part of an added column's temporary name. After it comes a hash of the column's type, default and
+// constraints. If a client repeats an interrupted statement, Sluice finds the column of the first attempt by the hash.
 const addingSuffix = "__adding_"
 
-// TemporaryName returns the name that an added column has until all rows have the default (addingSuffix).
+// TemporaryName returns the name that an added column has until all rows have the default. It contains addingSuffix.
 func (a *Alteration) TemporaryName() string {
 	h := fnv.New32a()
 	by := a.Default
-	if a.Own != nil { // the sequence's name is not known yet
+	if a.Own != nil { // the name of a serial column's sequence is not known yet
 		by = "serial" + a.Own.Options
 	}
 	h.Write([]byte(cmp.Or(a.declared, a.Type) + "\x00" + by))
@@ -193,8 +194,8 @@ func (a *Alteration) SetDefaultSQL() string {
 	return fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s", a.table, parse.QuoteIdent(a.TemporaryName()), a.Default)
 }
 
-// BackfillSQL returns the UPDATE that sets the added column's default in rows without it, in the order of key. rows is
-// the maximum number of rows. If key is empty, the UPDATE changes all rows.
+// BackfillSQL returns the UPDATE that gives the default to rows whose added column is NULL. It changes at most rows
+// rows, in the order of key. If key is empty, it changes all rows.
 func (a *Alteration) BackfillSQL(key []string, rows int) string {
 	name := parse.QuoteIdent(a.TemporaryName())
 	if len(key) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// RemoveAddedNull removes NULL and DEFAULT NULL from columns that ALTER TABLE adds. DSQL refuses them as constraints,
-// although they have no effect.
+// RemoveAddedNull removes the words NULL and DEFAULT NULL from columns that an ALTER TABLE adds. They have no effect,
+// but DSQL refuses them as constraints.
 func (d *Draft) RemoveAddedNull() {
 	if !d.Rules.AddColumn && !d.Rules.Dialect {
 		return
@@ -43,8 +43,8 @@ func (d *Draft) RemoveAddedNull() {
 	}
 }
 
-// onlyNullConstraints reports whether a column has constraints and all of them are NULL or DEFAULT NULL. For a domain
-// DEFAULT NULL has an effect, because it overrides the domain's default.
+// onlyNullConstraints reports whether a column has constraints, and all are NULL or DEFAULT NULL. It returns false for
+// a DEFAULT NULL of a domain, because it overrides the domain's own default.
 func onlyNullConstraints(column parse.TreeNode) bool {
 	any := false
 	for constraint := range column.List("constraints") {
@@ -59,10 +59,11 @@ func onlyNullConstraints(column parse.TreeNode) bool {
 	return any
 }
 
-// plainTypes are builtin types whose names PostgreSQL's grammar does not qualify with pg_catalog.
+// plainTypes are builtin types that PostgreSQL's parser leaves without the schema pg_catalog, unlike integer or
+// boolean.
 var plainTypes = []string{"text", "bytea", "uuid", "date", "json", "jsonb", "int2", "int4", "int8", "float4", "float8", "bool", "timestamptz", "timetz"}
 
-// isBuiltinType reports whether a type is builtin, judged by its name.
+// isBuiltinType reports whether the name of a type shows that the type is PostgreSQL's own.
 func isBuiltinType(kind parse.TreeNode) bool {
 	names := kind.Names("names")
 	return len(names) == 2 && names[0] == "pg_catalog" || len(names) == 1 && slices.Contains(plainTypes, names[0])

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Sluice carries out an ADD COLUMN of a serial or identity column like one with a DEFAULT (addeddefault.go). The
-// default draws from a sequence that the column owns.
+// Sluice adds a serial or identity column as it adds a column with a DEFAULT (addeddefault.go). The default is the next
+// value of a sequence that the column owns.
 
-// completeAddSerial completes the Alteration of an ADD COLUMN with a serial type or an identity BY DEFAULT.
-// completeAddSerial returns nil if Sluice cannot carry the command out.
+// completeAddSerial completes the Alteration of an ADD COLUMN with a serial type, or with an identity BY DEFAULT. It
+// returns nil if Sluice cannot carry out the command.
 func (d *Draft) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *constraintReader, at int) *Alteration {
 	column, ph := cmd.Child("def"), reader.ph
 	if !d.Rules.Sequences || !isPlainColumn(column) {
@@ -42,7 +42,7 @@ func (d *Draft) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *con
 	for _, span := range spans {
 		switch parse.ConstrType(span.constraint.Integer("contype")) {
 		case parse.CONSTR_IDENTITY:
-		case parse.CONSTR_NULL, parse.CONSTR_DEFAULT: // PostgreSQL refuses a DEFAULT here, too
+		case parse.CONSTR_NULL, parse.CONSTR_DEFAULT: // PostgreSQL refuses this DEFAULT as well
 			return nil
 		case parse.CONSTR_NOTNULL:
 			if reader.notNull {
@@ -61,7 +61,8 @@ func (d *Draft) completeAddSerial(a *Alteration, cmd parse.TreeNode, reader *con
 	return a
 }
 
-// addNotNullCheck adds to Held the CHECK that represents NOT NULL, which a serial column is without these words.
+// addNotNullCheck adds to Held the CHECK that represents NOT NULL. A serial column is NOT NULL even if the text does
+// not say so.
 func (a *Alteration) addNotNullCheck() {
 	if a.Held == nil {
 		a.Held = &AddedConstraints{Table: a.Table, Relation: a.relation, table: a.table}
@@ -72,7 +73,7 @@ func (a *Alteration) addNotNullCheck() {
 	a.Held.sortAdditions()
 }
 
-// identityTypeAndOptions returns the integer type and the sequence options of an added identity column BY DEFAULT.
+// identityTypeAndOptions returns the integer type and the sequence options of an added identity that is BY DEFAULT.
 func identityTypeAndOptions(column parse.TreeNode, spans []constraintSpan, ph *parse.TokenList) (of, options string, ok bool) {
 	kind := column.Child("type_name")
 	switch {
@@ -104,7 +105,7 @@ func identityTypeAndOptions(column parse.TreeNode, spans []constraintSpan, ph *p
 	return of, options, true
 }
 
-// verifiesSerialSteps reports whether the statements that add the column parse, and give it the client's type.
+// verifiesSerialSteps reports whether the statements that add the column can be parsed and give it the client's type.
 func (a *Alteration) verifiesSerialSteps() bool {
 	add, err := parse.Tree(a.AddColumnSQL())
 	if err != nil || len(add.Values("stmts")) != 1 {
@@ -118,18 +119,18 @@ func (a *Alteration) verifiesSerialSteps() bool {
 	return err == nil && len(set.Values("stmts")) == 1
 }
 
-// WithSequence returns a copy of the Alteration whose default draws from a sequence. name is its name as SQL.
+// WithSequence returns a copy of the Alteration whose default is the next value of a sequence. name is SQL.
 func (a *Alteration) WithSequence(name string) *Alteration {
 	drawing := *a
 	drawing.Default = "nextval(" + parse.QuoteLiteral(name) + "::regclass)"
 	return &drawing
 }
 
-// TableSQL returns the name of the altered table as SQL, as the statement writes the name.
+// TableSQL returns the SQL name of the altered table, as the client's statement writes it.
 func (a *Alteration) TableSQL() string { return a.table }
 
-// AddPrecision adds digits, a precision, to a column of type numeric without one. AddPrecision reports whether the
-// column has that type. The caller changes Text.
+// AddPrecision adds digits, a precision, to a column of type numeric without one. It reports whether the column has
+// that type. The caller then changes Text.
 func (a *Alteration) AddPrecision(digits string) bool {
 	if !parse.IsType(a.kind, "numeric") {
 		return false

@@ -9,38 +9,39 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first
-// sends the statement unchanged, as newer clusters may take it. If refused, Sluice sends several statements instead.
+// Some ALTER TABLE statements that DSQL refuses depend on the catalog or need several transactions. Sluice first sends
+// such a statement unchanged, as newer clusters may accept it. If the server refuses it, Sluice runs several statements
+// instead.
 
-// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or
-// adds a column with a DEFAULT. If the column already has the new type, Sluice has nothing to do.
+// Alteration is an ALTER TABLE with one command that Sluice can carry out. The command changes a column's type, or adds
+// a column with a DEFAULT. If the column already has the new type, Sluice changes nothing.
 type Alteration struct {
 	Text   string // the client's statement
 	Table  string // the table as SQL, for a cast to regclass
-	Column string // the column's name without quotes
+	Column string // the column's name without SQL quotes
 	Type   string // the column's type as SQL
-	// Default is the default of the added column as SQL, or "" for a change of type.
+	// Default is the SQL of the added column's default, or "" for a change of type.
 	Default              string
 	NotNull, IfNotExists bool
 	// Own is the sequence of an added serial column, or nil for other columns.
 	Own *OwnedSequence
-	// Held are the constraints that the added column gets before its final name, or nil for none. If Held has no CHECK
-	// for NotNullCheck, Sluice reports that NOT NULL is missing.
+	// Held are the constraints that the added column gets while it has a temporary name, or nil for none. If Held lacks
+	// a CHECK for the client's NOT NULL, Sluice reports to the client that NOT NULL is missing.
 	Held *AddedConstraints
-	// Retypes means that Sluice carries out the change of type, by StartTypeChange. Checks allows this for a NOT NULL
+	// Retypes means that Sluice carries out a change of type (StartTypeChange). Checks allows the change for a NOT NULL
 	// column, whose NOT NULL then becomes a CHECK.
 	Retypes, Checks bool
 
-	table, column string         // table and column as the client's text spells them
+	table, column string         // the table and the column as the client's text spells them
 	relation      string         // the table's name without its schema
-	kind          parse.TreeNode // the tree of the type in Type
-	casts         bool           // USING casts the column to the type
-	heldText      string         // the text of the constraints that Held adds
-	declared      string         // the client's type, if Type differs from it
+	kind          parse.TreeNode // the parse tree of Type
+	casts         bool           // the client's USING casts the column to the new type
+	heldText      string         // the SQL of the constraints in Held
+	declared      string         // the type in the client's text, if Type differs from it
 }
 
-// PlanColumn plans an ALTER TABLE with one command. PlanColumn sets Steps (statements to run instead) if Sluice can
-// carry the command out, and otherwise the hint for the server's refusal.
+// PlanColumn plans an ALTER TABLE with one command. If Sluice can carry the command out, PlanColumn sets Steps (the
+// statements to run instead). Otherwise it sets the hint that accompanies the server's refusal.
 func (d *Draft) PlanColumn() {
 	a := d.parseAlteration()
 	switch {
@@ -92,11 +93,11 @@ func (a *Alteration) Bytes(source int) int {
 	return n
 }
 
-// aloneHint begins the hint for a statement that Sluice would carry out if it were alone. A configuration key follows.
+// aloneHint begins the hint for a statement that Sluice carries out only if it is alone. A configuration key follows.
 const aloneHint = "Send the statement alone outside of a transaction: it is then carried out ("
 
-// parseAlteration returns the Alteration of an ALTER TABLE, or nil. Statements with comments are excluded, because
-// Sluice composes the statements to run from parts of the text.
+// parseAlteration returns the Alteration of an ALTER TABLE, or nil. It returns nil for a statement with comments,
+// because Sluice composes new statements from parts of its text.
 func (d *Draft) parseAlteration() *Alteration {
 	var cmds []parse.TreeNode
 	for cmd := range d.Node.List("cmds") {
@@ -135,8 +136,8 @@ func (d *Draft) parseAlteration() *Alteration {
 	return nil
 }
 
-// completeRetype completes the Alteration of ALTER COLUMN ... TYPE. USING is allowed with the column itself, or with
-// its cast to the new type. For any other USING, completeRetype returns nil.
+// completeRetype completes the Alteration of an ALTER COLUMN ... TYPE. USING may be the column itself, or a cast of the
+// column to the new type. For any other USING, completeRetype returns nil.
 func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at int) *Alteration {
 	def := cmd.Child("def")
 	a.Column, a.kind = cmd.Text("name"), def.Child("type_name")
@@ -163,7 +164,7 @@ func (a *Alteration) completeRetype(cmd parse.TreeNode, ph *parse.TokenList, at 
 	return a
 }
 
-// isColumn reports whether m is a reference to the column name that no table's name qualifies.
+// isColumn reports whether m is the name of a column without a table's name before it.
 func isColumn(m parse.TreeNode, name string) bool {
 	return m.Is("ColumnRef") && len(m.Values("fields")) == 1 && slices.Equal(m.Names("fields"), []string{name})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL refuses ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice runs several
+// DSQL refuses an ALTER TABLE that adds UNIQUE, FOREIGN KEY or CHECK to existing or new columns. Sluice runs several
 // statements instead, each in its own transaction (constraintsteps.go).
 
 // AddedConstraints is an ALTER TABLE whose commands add constraints and columns.
@@ -20,10 +20,10 @@ type AddedConstraints struct {
 	IfExists bool
 	Columns  []AddedColumn
 	Adds     []AddedConstraint // in the order in which PostgreSQL adds them
-	// Keys means that int columns may reference wider identity columns, about which the client gets a NOTICE.
+	// Keys means that int columns may reference identity columns that Sluice widened. The client then gets a NOTICE.
 	Keys bool
-	// DroppedNotNull are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. A statement
-	// with DroppedNotNull adds nothing, and the server accepts the statement.
+	// DroppedNotNull are the columns of DROP NOT NULL, each with the CHECK that may represent its NOT NULL. The server
+	// accepts a statement with DroppedNotNull, which adds nothing.
 	DroppedNotNull []AddedConstraint
 
 	table string // the table as the client's text spells it
@@ -39,15 +39,15 @@ const (
 	Unique ConstraintKind = iota
 	ForeignKey
 	Check
-	NotNull // SET NOT NULL, or NOT NULL of a new column, as a CHECK
+	NotNull // SET NOT NULL, or NOT NULL of a new column; Sluice adds a CHECK instead
 
-	ownedSequence // the sequence of a serial column, whose name is chosen like a constraint's
+	ownedSequence // the sequence of a serial column; PostgreSQL chooses its name like a constraint's
 )
 
 // AddedConstraint is one constraint that an ALTER TABLE adds.
 type AddedConstraint struct {
 	Kind             ConstraintKind
-	Name             string   // "" for a name that PostgreSQL chooses (CandidateName)
+	Name             string   // the name in the statement; "" if PostgreSQL chooses the name (CandidateName)
 	Keys             []string // the columns of UNIQUE and FOREIGN KEY; the column of NotNull
 	Including        []string
 	NullsNotDistinct bool
@@ -55,21 +55,20 @@ type AddedConstraint struct {
 	MatchFull        bool
 
 	table       string // the table as the client's text spells it
-	body        string // the definition of FOREIGN KEY and CHECK as SQL
+	body        string // the SQL that defines a FOREIGN KEY or CHECK
 	timing      string // the deferral of UNIQUE as SQL, for example DEFERRABLE
 	relation    string // the table's name without its schema
-	nameColumns string // the part of a chosen name that follows the table's name
+	nameColumns string // the middle part of a name that PostgreSQL chooses, after the table's name
 }
 
-// AddConstraintKey and SetNotNullKey are the configuration keys that enable Rules.Constraints and
-// Rules.NotNullCheck.
+// AddConstraintKey and SetNotNullKey are the configuration keys that enable Rules.Constraints and Rules.NotNullCheck.
 const (
 	AddConstraintKey = "ddl.add_constraint"
 	SetNotNullKey    = "ddl.set_not_null"
 )
 
-// PlanConstraints plans an ALTER TABLE that adds constraints. Sluice carries it out if it is the only statement of
-// the text. Otherwise, and with mapped columns (bytea stored as text), a hint lists statements to use instead.
+// PlanConstraints plans an ALTER TABLE that adds constraints. Sluice carries out the statement if it is the only one of
+// the text and names no mapped columns (bytea stored as text). Otherwise a hint lists statements to use instead.
 func (d *Draft) PlanConstraints() {
 	if !d.Rules.Dialect || !d.Rules.Constraints {
 		return
@@ -117,14 +116,14 @@ func (d *Draft) planDropNotNull() {
 	d.addFinding(finding.Handled(finding.SetNotNullColumn, finding.Rewritten, finding.Info, "outside of a transaction the CHECK that stands for NOT NULL is dropped as well", d.Start))
 }
 
-// newNotNullCheck returns the CHECK that represents NOT NULL of a column. Sluice drops the statement's name for the
-// NOT NULL, as PostgreSQL 16 does.
+// newNotNullCheck returns the CHECK that represents NOT NULL of a column. Like PostgreSQL 16, Sluice ignores the name
+// that a statement gives a NOT NULL.
 func newNotNullCheck(table, relation, column string) AddedConstraint {
 	return AddedConstraint{Kind: NotNull, Keys: []string{column}, table: table, relation: relation, body: "CHECK (" + parse.QuoteIdent(column) + " IS NOT NULL)", nameColumns: column}
 }
 
-// parseConstraints returns the AddedConstraints of an ALTER TABLE. parseConstraints returns nil for other statements,
-// and if the statements that Sluice would run instead do not have the same meaning.
+// parseConstraints returns the AddedConstraints of an ALTER TABLE. It returns nil for other statements. It also returns
+// nil if the statements that Sluice would run instead do not have the same meaning.
 func (d *Draft) parseConstraints() *AddedConstraints {
 	relation := d.Node.Child("relation")
 	if relation.Text("catalogname") != "" || parse.ObjectType(d.Node.Integer("objtype")) != parse.OBJECT_TABLE {
@@ -156,7 +155,7 @@ func (d *Draft) parseConstraints() *AddedConstraints {
 	return c
 }
 
-// sortAdditions moves UNIQUE to the front of Adds: PostgreSQL builds indexes before foreign keys that need them.
+// sortAdditions moves UNIQUE to the front of Adds. PostgreSQL builds indexes before foreign keys that need them.
 func (c *AddedConstraints) sortAdditions() {
 	slices.SortStableFunc(c.Adds, func(a, b AddedConstraint) int { return kindOrder(a.Kind) - kindOrder(b.Kind) })
 }
@@ -173,17 +172,16 @@ func kindOrder(k ConstraintKind) int {
 	return 1
 }
 
-// constraintReader reads the commands of an ALTER TABLE. Its methods return false for commands that Sluice cannot carry
-// out.
+// constraintReader reads the commands of an ALTER TABLE. Its methods return false if Sluice cannot carry out a command.
 type constraintReader struct {
 	c                  *AddedConstraints
 	ph                 *parse.TokenList
 	relation           parse.TreeNode
-	notNull            bool // NOT NULL becomes a CHECK
+	notNull            bool // the rule that replaces NOT NULL by a CHECK is enabled
 	ofColumns, ofTable []AddedConstraint
 }
 
-// readCommand reads the command of an ALTER TABLE between the tokens i and last.
+// readCommand reads one command of an ALTER TABLE: the tokens after token i, up to token last.
 func (r *constraintReader) readCommand(cmd parse.TreeNode, i, last int) bool {
 	switch parse.AlterTableType(cmd.Integer("subtype")) {
 	case parse.AT_AddConstraint:
@@ -201,7 +199,7 @@ func (r *constraintReader) readCommand(cmd parse.TreeNode, i, last int) bool {
 	return false
 }
 
-// constraintSpan is a constraint and its place among the tokens of the text.
+// constraintSpan is a constraint and its first and last token in the text.
 type constraintSpan struct {
 	constraint           parse.TreeNode
 	first, last          int // token indexes
@@ -209,8 +207,8 @@ type constraintSpan struct {
 	deferrable, deferred bool
 }
 
-// readColumn reads an ADD COLUMN with its constraints. The result is false for IF NOT EXISTS. After a lost
-// connection, IF NOT EXISTS would not show whether the constraints of an existing column were added.
+// readColumn reads an ADD COLUMN with its constraints. It returns false for IF NOT EXISTS: after a lost connection
+// Sluice could not see whether the statement had added the constraints of an existing column.
 func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	column := cmd.Child("def")
 	if f := RefusedFeature(cmd); cmd.Flag("missing_ok") || f != "" && f != finding.AddColumn || column.Child("coll_clause").Shape != nil || column.Child("fdwoptions").Shape != nil {
@@ -234,8 +232,8 @@ func (r *constraintReader) readColumn(cmd parse.TreeNode, i, last int) bool {
 	return r.readColumnConstraints(column, spans)
 }
 
-// constraintSpans returns the constraints of a column definition, which ends at token last. until is the first token of
-// the constraints.
+// constraintSpans returns the constraints of a column definition, which ends at token last. until is the token at which
+// the constraints begin.
 func (r *constraintReader) constraintSpans(column parse.TreeNode, name string, last int) (spans []constraintSpan, until int, ok bool) {
 	until = last + 1
 	for constraint := range column.List("constraints") {
@@ -264,7 +262,7 @@ func (r *constraintReader) constraintSpans(column parse.TreeNode, name string, l
 	return spans, until, true
 }
 
-// readColumnConstraints reads the constraints of an added column. PostgreSQL adds foreign keys after checks.
+// readColumnConstraints reads an added column's constraints. Foreign keys come last, as PostgreSQL adds them last.
 func (r *constraintReader) readColumnConstraints(column parse.TreeNode, spans []constraintSpan) bool {
 	var adds, keys []AddedConstraint
 	for _, span := range spans {
@@ -302,7 +300,7 @@ func (r *constraintReader) addNotNullCheck(list *[]AddedConstraint, column strin
 	return true
 }
 
-// addConstraint appends one table or column constraint of an ALTER TABLE to list.
+// addConstraint appends one constraint of an ALTER TABLE to list. It returns false if Sluice cannot add it.
 func (r *constraintReader) addConstraint(list *[]AddedConstraint, span constraintSpan) bool {
 	constraint := span.constraint
 	a := AddedConstraint{Name: constraint.Text("conname"), table: r.c.table, relation: r.relation.Text("relname")}
@@ -377,8 +375,8 @@ func (r *constraintReader) addUnique(list *[]AddedConstraint, a AddedConstraint,
 	return true
 }
 
-// parseDefinition returns the definition in the single command of sql, an ALTER TABLE of the same table.
-// parseDefinition returns nothing for any other sql.
+// parseDefinition returns the constraint or column that sql defines. sql must be an ALTER TABLE of the same table with
+// one command; for any other sql the result is empty.
 func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil || len(tree.Values("stmts")) != 1 {
@@ -393,13 +391,13 @@ func (r *constraintReader) parseDefinition(sql string) parse.TreeNode {
 	return alter.Child("cmds").Child("def")
 }
 
-// constraintNameLabels are the last parts of constraint names that PostgreSQL chooses. Only the name distinguishes
-// Sluice's CHECK for NOT NULL from an equal one of a client. So its label is one that neither PostgreSQL 18 nor people
-// use, unlike not_null.
+// constraintNameLabels are the last parts of constraint names that PostgreSQL chooses. Sluice's CHECK for NOT NULL
+// differs from a client's equal CHECK only by its name. Its label is therefore one that neither PostgreSQL 18
+// (not_null) nor people use.
 var constraintNameLabels = map[ConstraintKind]string{Unique: "key", ForeignKey: "fkey", Check: "check", NotNull: "sluice_not_null", ownedSequence: "seq"}
 
-// CandidateName returns a name that PostgreSQL may choose for the constraint. pass is the number of earlier
-// candidates that other constraints of the schema have. For UNIQUE, relations of the schema count, too.
+// CandidateName returns a name that PostgreSQL may choose for the constraint. pass counts the earlier candidates that
+// are in use. Names of constraints of the schema are in use. For UNIQUE, names of relations are in use, too.
 func (a *AddedConstraint) CandidateName(pass int) string {
 	label := constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -408,9 +406,9 @@ func (a *AddedConstraint) CandidateName(pass int) string {
 	return parse.MakeObjectName(a.relation, a.nameColumns, label)
 }
 
-// TemporaryName returns the temporary name of the constraint or its index until the rows are checked. Only Sluice
-// uses names of this form. So a client's object is never taken for a leftover of an interrupted statement. pass is
-// the number of earlier temporary names that are taken.
+// TemporaryName returns the name that the constraint or its index has until the rows are checked. Only Sluice uses
+// names of this form, so it never mistakes a client's object for a leftover of an interrupted statement. pass counts
+// the earlier temporary names that are in use.
 func (a *AddedConstraint) TemporaryName(pass int) string {
 	label := "sluice_" + constraintNameLabels[a.Kind]
 	if pass > 0 {
@@ -423,7 +421,7 @@ func (a *AddedConstraint) TemporaryName(pass int) string {
 }
 
 // MayBeCandidate reports whether name could be a CandidateName of this kind of constraint, for any table and column.
-// Table and column may have been renamed since the constraint was added.
+// The table and the column may have other names since the constraint was added.
 func (a *AddedConstraint) MayBeCandidate(name string) bool {
 	return strings.HasSuffix(strings.TrimRight(name, "0123456789"), "_"+constraintNameLabels[a.Kind])
 }

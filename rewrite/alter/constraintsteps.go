@@ -10,14 +10,16 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The statements in this file add and remove constraints on DSQL, and its queries find rows that violate a constraint.
+// The statements in this file add and remove constraints on DSQL. The queries in it find rows that violate a
+// constraint.
 
-// AddNotValidSQL returns the statement that adds a FOREIGN KEY or CHECK which only new rows must meet.
+// AddNotValidSQL returns the statement that adds a FOREIGN KEY or CHECK as NOT VALID: only new rows must meet it.
 func (a *AddedConstraint) AddNotValidSQL(name string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s %s NOT VALID", a.table, parse.QuoteIdent(name), a.body)
 }
 
-// ValidateSQL returns the statement that starts the job which checks existing rows against the constraint.
+// ValidateSQL returns the statement that starts a job on DSQL. The job checks whether existing rows meet the
+// constraint.
 func (a *AddedConstraint) ValidateSQL(name string) string {
 	return fmt.Sprintf("ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s", a.table, parse.QuoteIdent(name))
 }
@@ -32,12 +34,12 @@ func (a *AddedConstraint) RenameSQL(from, to string) string {
 	return fmt.Sprintf("ALTER TABLE %s RENAME CONSTRAINT %s TO %s", a.table, parse.QuoteIdent(from), parse.QuoteIdent(to))
 }
 
-// RenameIndexSQL returns the statement that renames an index which does not belong to a constraint yet.
+// RenameIndexSQL returns the statement that renames an index before it belongs to a constraint.
 func (a *AddedConstraint) RenameIndexSQL(schema, from, to string) string {
 	return "ALTER INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(from) + " RENAME TO " + parse.QuoteIdent(to)
 }
 
-// CreateIndexSQL returns the statement that starts the job which builds the index of a UNIQUE constraint.
+// CreateIndexSQL returns the statement that starts a job on DSQL. The job builds the index of a UNIQUE constraint.
 func (a *AddedConstraint) CreateIndexSQL(name string) string {
 	sql := fmt.Sprintf("CREATE UNIQUE INDEX ASYNC %s ON %s (%s)", parse.QuoteIdent(name), a.table, parse.QuoteIdents(a.Keys, ""))
 	if len(a.Including) > 0 {
@@ -49,19 +51,19 @@ func (a *AddedConstraint) CreateIndexSQL(name string) string {
 	return sql
 }
 
-// AddUsingIndexSQL returns the statement that turns an index into a UNIQUE constraint. The index gets the constraint's
-// name.
+// AddUsingIndexSQL returns the statement that makes a UNIQUE constraint of an index. The index then gets the
+// constraint's name.
 func (a *AddedConstraint) AddUsingIndexSQL(name, index string) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s UNIQUE USING INDEX %s%s", a.table, parse.QuoteIdent(name), parse.QuoteIdent(index), a.timing)
 }
 
-// DropIndexSQL returns the statement that drops an index which does not belong to a constraint yet.
+// DropIndexSQL returns the statement that drops an index before it belongs to a constraint.
 func (a *AddedConstraint) DropIndexSQL(schema, name string) string {
 	return "DROP INDEX " + parse.QuoteIdent(schema) + "." + parse.QuoteIdent(name)
 }
 
-// DuplicateQuery returns a query for one set of key values that violates a UNIQUE constraint. Its columns are the
-// values, whether each value is NULL, and the key names as PostgreSQL quotes them.
+// DuplicateQuery returns a query for one set of key values that violates a UNIQUE constraint. The query returns the
+// values, then for each value whether it is NULL, and then the names of the keys as PostgreSQL quotes them.
 func (a *AddedConstraint) DuplicateQuery() string {
 	var nulls, present, names []string
 	for _, key := range a.Keys {
@@ -78,7 +80,7 @@ func (a *AddedConstraint) DuplicateQuery() string {
 		keys, strings.Join(nulls, ", "), strings.Join(names, ", "), a.table, where, keys, keys)
 }
 
-// OrphanQuery returns a query for one set of FOREIGN KEY values that the referenced columns do not contain.
+// OrphanQuery returns a query for one set of FOREIGN KEY values that no row of the referenced table has.
 func (a *AddedConstraint) OrphanQuery(referred []string) string {
 	var present, same []string
 	for i, key := range a.Keys {
@@ -89,19 +91,19 @@ func (a *AddedConstraint) OrphanQuery(referred []string) string {
 		parse.QuoteIdents(a.Keys, "f."), a.table, strings.Join(present, " AND "), a.Referred, strings.Join(same, " AND "))
 }
 
-// PartialNullQuery returns a query for a row in which only some columns of a FOREIGN KEY are NULL. MATCH FULL forbids
-// that.
+// PartialNullQuery returns a query for a row in which some columns of a FOREIGN KEY are NULL and others are not. MATCH
+// FULL forbids this.
 func (a *AddedConstraint) PartialNullQuery() string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE num_nulls(%s) NOT IN (0, %d) LIMIT 1", a.table, parse.QuoteIdents(a.Keys, ""), len(a.Keys))
 }
 
-// ViolationQuery returns a query for a row for which an expression is false.
+// ViolationQuery returns a query for one row for which the expression is false.
 func (a *AddedConstraint) ViolationQuery(expression string) string {
 	return fmt.Sprintf("SELECT 1 FROM %s WHERE NOT (%s) LIMIT 1", a.table, expression)
 }
 
-// MatchesShown reports whether a constraint that the catalog shows equals a. MatchesShown may return false for an equal
-// one, because servers change expressions in ways that are not all known.
+// MatchesShown reports whether a equals a constraint that the catalog shows. It may return false for an equal
+// constraint, because a server may show an expression in another form than the client wrote.
 func (a *AddedConstraint) MatchesShown(shown string) bool {
 	var defs [2]parse.TreeNode
 	for i, sql := range [2]string{a.AddNotValidSQL("n"), "ALTER TABLE t ADD " + shown} {
@@ -115,7 +117,7 @@ func (a *AddedConstraint) MatchesShown(shown string) bool {
 	}
 	ours, theirs := defs[0], defs[1]
 	// The catalog may show the referenced table with or without its schema, and always shows its columns. The caller
-	// compares table and columns by the catalog.
+	// compares the table and the columns by queries of the catalog.
 	meant := parse.TreeChanges{}
 	meant.Set(ours, "conname")
 	meant.Set(ours, "pktable", theirs.Values("pktable")...)
@@ -131,8 +133,8 @@ func (a *AddedConstraint) MatchesShown(shown string) bool {
 	return meant.Equal(ours, theirs)
 }
 
-// isSameExpression reports whether shown may be the server's text of the expression written. Servers add a type to
-// constants, and cast columns of text-like types to text.
+// isSameExpression reports whether shown may be the form in which a server shows the expression written. Servers add
+// types to constants, and cast columns of types like varchar to text.
 func isSameExpression(written, shown parse.TreeNode) bool {
 	for shown.Is("TypeCast") && !written.Is("TypeCast") {
 		arg, kind := shown.Child("arg"), shown.Child("type_name").Names("names")
@@ -163,12 +165,12 @@ func isSameExpression(written, shown parse.TreeNode) bool {
 	}
 }
 
-// hint returns the hint with the statements that replace an ALTER TABLE which adds constraints.
+// hint returns a hint with the statements that a person can run instead of the ALTER TABLE.
 func (c *AddedConstraints) hint() string {
 	return "Write, " + eachAlone + strings.Join(c.stepStatements(), "; ") + "."
 }
 
-// stepStatements returns the statements that add the columns and constraints one by one, for a person to run.
+// stepStatements returns the statements that add the columns and constraints one by one. A person may run them by hand.
 func (c *AddedConstraints) stepStatements() (steps []string) {
 	for _, column := range c.Columns {
 		steps = append(steps, column.Add)

@@ -7,38 +7,38 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// Draft is one statement of a text, with what the rules of this package need. A rule is a method of Draft without
-// parameters and results. A rule changes the fields from Edits on, or nothing if it does not apply.
+// Draft is one statement of a text, with the data that the rules of this package need. A rule is a method of Draft
+// without parameters and results. A rule that applies changes the fields from Edits on. Any other rule changes nothing.
 type Draft struct {
 	Rules Rules
-	Raw   parse.TreeNode // the RawStmt
-	Node  parse.TreeNode // the statement's node
-	Text  []byte         // the whole text
+	Raw   parse.TreeNode // the statement's RawStmt node, which contains Node
+	Node  parse.TreeNode // the node of the statement itself
+	Text  []byte         // the client's whole text
 	// Start and End are the statement's byte offsets in Text.
 	Start, End int
 	Tokens     *parse.TokenCache // the tokens of the current statement
 	Alone      bool              // the text has no other statement
-	Dry        bool              // only the findings count: the rewritten statement failed verification
-	Temporary  bool              // the statement is about a temporary object of the session
-	// SequenceOptions returns options of CREATE SEQUENCE in a form that DSQL takes. ok is false without such a form.
+	Dry        bool              // the rewritten statement failed verification, so only Findings is used
+	Temporary  bool              // the statement is about a temporary object
+	// SequenceOptions returns options of CREATE SEQUENCE in a form that DSQL accepts. If there is none, ok is false.
 	SequenceOptions func(options string) (adapted string, ok bool)
 
-	Edits    []parse.Edit // the edits of the text, those of earlier rules included
+	Edits    []parse.Edit // the edits of the text, including those of earlier rules
 	Meant    parse.TreeChanges
 	Findings []finding.Finding
-	Hint     string // the hint for the server's refusal of the statement
-	// Steps is the plan of the statements that Sluice runs instead of the client's statement, or nil for none.
+	Hint     string // the hint that the client gets if the server refuses the statement
+	// Steps is the plan of the statements that Sluice runs instead of the client's statement, or nil.
 	Steps Steps
-	// ReplacementTag and Warning are for a statement that another statement replaces: the client's command tag, and
-	// the notice before the tag.
+	// If another statement replaces the client's statement, ReplacementTag is the command tag for the client, and
+	// Warning is a notice before the tag.
 	ReplacementTag string
 	Warning        *Notice
 }
 
-// Rules are the configured rules of package rewrite that concern this package. The zero value disables all of them.
+// Rules are those rules of package rewrite that concern this package. The zero value disables all of them.
 type Rules struct {
 	Dialect, AddColumn, Backfill, Retype, Constraints, NotNullCheck, SerialKeys, Enums bool
-	// Sequences allows sequences for serial columns.
+	// Sequences allows Sluice to create sequences for serial columns.
 	Sequences bool
 }
 
@@ -50,7 +50,8 @@ type Notice struct{ Message, Detail string }
 type Steps interface {
 	// TextAndTag returns the client's statement and its command tag.
 	TextAndTag() (text, tag string)
-	// Bytes estimates the memory of the plan in bytes. The plan may refer to the client's text, of length source.
+	// Bytes estimates the memory of the plan in bytes. source is the length of the client's text, to which the plan may
+	// refer.
 	Bytes(source int) int
 }
 
@@ -66,10 +67,10 @@ func (d *Draft) addFinding(f finding.Finding) { d.Findings = append(d.Findings, 
 
 func (d *Draft) addEdits(e ...parse.Edit) { d.Edits = append(d.Edits, e...) }
 
-// fitsParser reports whether a text that a rule made is within the default limits of the parser.
+// fitsParser reports whether a text that a rule made is within the default limits of parse.CheckLimits.
 func fitsParser(text string) bool {
 	return parse.CheckLimits([]byte(text), parse.DefaultMaxBytes, parse.DefaultMaxNesting) == parse.Fits
 }
 
-// wordBytes is the size of a string header, used to estimate the memory of a slice.
+// wordBytes is the size in bytes of a Go string header. Estimates of a slice's memory use it.
 const wordBytes = int(unsafe.Sizeof(""))

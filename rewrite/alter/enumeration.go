@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DSQL has no enumerations. With Rules.Enums a domain over text with a CHECK replaces an enumeration. Columns, casts
-// and defaults name the domain like the type. There are three differences, of which the client gets a warning. Values
-// compare and sort as text. An invalid value has the code 23514, not 22P02. pg_enum and enumeration functions do not
-// see the domain.
+// DSQL has no enumerations. With Rules.Enums, a domain over text with a CHECK replaces an enumeration. Columns, casts
+// and defaults name the domain as they would name the enumeration. Three things differ, and the client gets a warning
+// about them. Values compare and sort as text. An invalid value has the code 23514, not 22P02. pg_enum and the
+// functions for enumerations do not know the domain.
 //
-// DROP TYPE becomes DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
+// Sluice rewrites DROP TYPE to DROP DOMAIN, because a cluster has no other user types. enumvalue.go adds values.
 
 // EnumKey is the configuration key that enables Rules.Enums.
 const EnumKey = "ddl.create_enum"
@@ -21,15 +21,15 @@ const EnumKey = "ddl.create_enum"
 // DomainPolicy is the value of EnumKey that enables Rules.Enums.
 const DomainPolicy = "domain"
 
-// mostLabel is the maximum length in bytes of an enumeration's value, from PostgreSQL's NAMEDATALEN.
+// mostLabel is the greatest length in bytes of an enumeration's value, by PostgreSQL's NAMEDATALEN.
 const mostLabel = 63
 
-// mostEnumHint is the maximum length in bytes of the hint with an enumeration's domain. The general hint about types
-// replaces a longer one.
+// mostEnumHint is the greatest length in bytes of a hint that contains a CREATE DOMAIN. If the hint would be longer,
+// the client gets the general hint about types.
 const mostEnumHint = 1000
 
-// enumDomainSQL returns the CREATE DOMAIN for a CREATE TYPE ... AS ENUM, or "" for an enumeration without values.
-// ordered reports whether the values sort as text in their declared order.
+// enumDomainSQL returns the CREATE DOMAIN that replaces a CREATE TYPE ... AS ENUM, or "" for an enumeration without
+// values. ordered reports whether the text order of the values is their declared order.
 func enumDomainSQL(m parse.TreeNode) (text string, ordered bool) {
 	labels := m.Names("vals")
 	if len(labels) == 0 {
@@ -42,7 +42,7 @@ func enumDomainSQL(m parse.TreeNode) (text string, ordered bool) {
 	return "CREATE DOMAIN " + typeName(m) + " AS text CHECK (VALUE IN (" + strings.Join(values, ", ") + "))", slices.IsSorted(labels)
 }
 
-// typeName returns the name of the type in a statement about a type, as SQL.
+// typeName returns, as SQL, the name of the type in a CREATE TYPE or ALTER TYPE.
 func typeName(m parse.TreeNode) string {
 	var name []string
 	for _, part := range m.Names("type_name") {
@@ -51,7 +51,7 @@ func typeName(m parse.TreeNode) string {
 	return strings.Join(name, ".")
 }
 
-// CreateEnumHint returns the hint for a refused CREATE TYPE ... AS ENUM, or "" if it would be too long.
+// CreateEnumHint returns the hint with a refused CREATE TYPE ... AS ENUM, or "" if the hint would be too long.
 func (d *Draft) CreateEnumHint() string {
 	domain, _ := enumDomainSQL(d.Node)
 	if domain == "" {
@@ -67,7 +67,7 @@ func (d *Draft) CreateEnumHint() string {
 	return text
 }
 
-// AlterEnumHint returns the hint for a refused ALTER TYPE: how to add or rename a value of the domain by hand.
+// AlterEnumHint returns the hint with a refused ALTER TYPE: how a person adds or renames a value of the domain.
 func (d *Draft) AlterEnumHint() string {
 	value, old := d.Node.Text("new_val"), d.Node.Text("old_val")
 	ph, hint := d.tokens(), ""
@@ -82,19 +82,20 @@ func (d *Draft) AlterEnumHint() string {
 	return hint
 }
 
-// AnotherDomain is the advice for a server that refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October
-// 2026. The advice replaces the domain of an enumeration by a new domain.
+// AnotherDomain is the advice if a server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026. A
+// person can then replace the enumeration's domain by a new domain.
 const AnotherDomain = "Make a domain of all values under another name (CREATE DOMAIN), and for each column of the type, each in a transaction of its own: " +
 	"a column of that domain; UPDATE, at most 3,000 rows at a time; DROP COLUMN of the old one; RENAME COLUMN."
 
-// addValueAdvice returns the advice to add a value to a domain. Its steps never refuse a previously allowed value.
+// addValueAdvice returns the advice how a person adds a value to the domain named of. While the person follows the
+// steps, the server refuses none of the values that it allowed before.
 func addValueAdvice(of, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, and the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain + " Else: " + domain + " ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values so far>, " + parse.QuoteLiteral(value) + ")) NOT VALID; then " + domain + " DROP CONSTRAINT <old name>."
 }
 
-// renameValueAdvice returns the advice to rename a value of a domain that replaces an enumeration. The advice updates
-// rows before the old value is refused, and again afterwards, because other sessions may write it in between.
+// renameValueAdvice returns the advice how a person renames a value of the domain named of. The person updates rows
+// before the domain refuses the old value, and again after that. In between, other sessions may write the old value.
 func renameValueAdvice(of, old, value string) string {
 	domain := "ALTER DOMAIN " + of
 	return "Where a domain stands for the type, rows hold the value as a text. ALTER TYPE " + of + " ADD VALUE " + parse.QuoteLiteral(value) + "; for each column of the type (SELECT attrelid::regclass, attname FROM pg_attribute WHERE atttypid = " +
@@ -102,7 +103,8 @@ func renameValueAdvice(of, old, value string) string {
 		" ADD CONSTRAINT <new name> CHECK (VALUE IN (<the values but for " + parse.QuoteLiteral(old) + ">)) NOT VALID; " + domain + " DROP CONSTRAINT <old name>; then the UPDATEs once more. Where the server refuses ALTER DOMAIN ... ADD CONSTRAINT, as clusters did in October 2026: " + AnotherDomain
 }
 
-// isValidEnum reports whether PostgreSQL would create the enumeration. The server must refuse any other CREATE TYPE.
+// isValidEnum reports whether PostgreSQL would accept the enumeration. If not, the server gets the client's CREATE
+// TYPE, and refuses it.
 func isValidEnum(m parse.TreeNode) bool {
 	seen := map[string]bool{}
 	for _, label := range m.Names("vals") {

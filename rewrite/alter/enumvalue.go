@@ -12,26 +12,26 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ALTER TYPE ... ADD VALUE of an enumeration that a domain replaces (enumeration.go) is carried out in two steps.
-// Sluice adds a CHECK with the new value, and then drops the former CHECK. The two CHECKs hold in between, so that no
-// invalid value is accepted. A number at the end of its name orders the CHECKs of a domain.
+// Sluice may have replaced an enumeration by a domain with a CHECK (enumeration.go). It then carries out ALTER TYPE ...
+// ADD VALUE in two steps: it adds a CHECK with the new value, and then drops the former CHECK. In between, both CHECKs
+// hold, so that no invalid value is accepted. The number at the end of a CHECK's name orders the CHECKs of a domain.
 //
-// RENAME VALUE is not carried out, because rows store the value as text. A hint lists the statements
+// Sluice does not carry out RENAME VALUE, because rows store the value as text. A hint lists the statements for it
 // (renameValueAdvice).
 
-// EnumValueAddition is an ALTER TYPE ... ADD VALUE that Sluice carries out.
+// EnumValueAddition is an ALTER TYPE ... ADD VALUE that Sluice carries out on a domain.
 type EnumValueAddition struct {
 	Text      string // the client's statement
 	Type      string // the name of the type as SQL
 	Value     string // the new value
-	Placed    bool   // BEFORE or AFTER Neighbour is written
+	Placed    bool   // the statement says BEFORE or AFTER Neighbour
 	After     bool
 	Neighbour string
-	// IfNotExists means that a value which the enumeration already has is no error.
+	// IfNotExists means that the statement says IF NOT EXISTS: a value that the enumeration already has is no error.
 	IfNotExists bool
 }
 
-// AddEnumValue plans an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain.
+// AddEnumValue plans an ALTER TYPE ... ADD VALUE that Sluice can carry out on a domain. For others it does nothing.
 func (d *Draft) AddEnumValue() {
 	if !d.Rules.Enums || !d.Rules.Dialect || d.Temporary {
 		return
@@ -68,11 +68,11 @@ func (e *EnumValueAddition) Bytes(int) int {
 type DomainCheck struct {
 	Name   string
 	Values []string
-	stem   string // Name without the number at its end
+	stem   string // the part of Name before the number at its end
 	number int
 }
 
-// ParseDomainCheck parses a CHECK as the catalog shows it. ParseDomainCheck returns nil for a CHECK of another form.
+// ParseDomainCheck parses a CHECK as the catalog shows it. It returns nil for a CHECK that is not a list of texts.
 func ParseDomainCheck(name, shown string) *DomainCheck {
 	text := "ALTER DOMAIN d ADD CONSTRAINT c " + shown
 	if !fitsParser(text) {
@@ -100,7 +100,7 @@ func ParseDomainCheck(name, shown string) *DomainCheck {
 	return d
 }
 
-// textConstants returns the text constants on the right side of a domain's CHECK: one, or those of an array.
+// textConstants returns the text constants on the right side of a domain's CHECK: a single one, or those of an array.
 func textConstants(check parse.TreeNode) (values []string, ok bool) {
 	list := []parse.TreeNode{check.Child("rexpr")}
 	switch parse.A_Expr_Kind(check.Integer("kind")) {
@@ -126,7 +126,7 @@ func textConstants(check parse.TreeNode) (values []string, ok bool) {
 	return values, true
 }
 
-// NextName returns the name of the CHECK that replaces d, with the next number.
+// NextName returns the name for the CHECK that replaces d. It has the next number.
 func (d *DomainCheck) NextName() string {
 	number, stem := strconv.Itoa(d.number+1), d.stem
 	for len(stem)+len(number) > parse.MaxName {
@@ -136,8 +136,9 @@ func (d *DomainCheck) NextName() string {
 	return stem + number
 }
 
-// NewestDomainCheck returns the CHECK with the highest number, and the others as old. follows is false if these are
-// not its predecessors. A predecessor may have a value that newest lacks, if two sessions added values at once.
+// NewestDomainCheck returns the CHECK with the greatest number as newest, and all others as old. follows is false if
+// newest does not replace the others. If two sessions added values at once, an old CHECK may have a value that newest
+// lacks.
 func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*DomainCheck, follows bool) {
 	checks = slices.Clone(checks)
 	slices.SortFunc(checks, func(a, b *DomainCheck) int { return cmp.Compare(a.number, b.number) })
@@ -154,7 +155,7 @@ func NewestDomainCheck(checks []*DomainCheck) (newest *DomainCheck, old []*Domai
 	return newest, old, true
 }
 
-// WithValue returns values with the new value at the place that BEFORE or AFTER gives, otherwise at the end.
+// WithValue returns values with the new value at the place that BEFORE or AFTER gives. Without these, it is at the end.
 func (e *EnumValueAddition) WithValue(values []string) []string {
 	at := len(values)
 	if e.Placed {
@@ -166,11 +167,11 @@ func (e *EnumValueAddition) WithValue(values []string) []string {
 	return slices.Insert(slices.Clone(values), at, e.Value)
 }
 
-// TooLong reports whether the new value is longer than PostgreSQL allows.
+// TooLong reports whether the new value is longer than PostgreSQL allows for a value of an enumeration.
 func (e *EnumValueAddition) TooLong() bool { return len(e.Value) > mostLabel }
 
-// AddCheckSQL returns the statement that adds a CHECK of values to the domain. Existing rows are not checked, because
-// all their values are in the list.
+// AddCheckSQL returns the statement that adds a CHECK of values to the domain. The server need not check existing rows,
+// because values contains all their values.
 func (e *EnumValueAddition) AddCheckSQL(name string, values []string) string {
 	list := make([]string, len(values))
 	for i, value := range values {
@@ -179,8 +180,8 @@ func (e *EnumValueAddition) AddCheckSQL(name string, values []string) string {
 	return "ALTER DOMAIN " + e.Type + " ADD CONSTRAINT " + parse.QuoteIdent(name) + " CHECK (VALUE IN (" + strings.Join(list, ", ") + ")) NOT VALID"
 }
 
-// DropCheckSQL returns the statement that drops a CHECK of the domain. DropCheckIfExistsSQL returns the same statement
-// for a CHECK that may be missing.
+// DropCheckSQL returns the statement that drops a CHECK of the domain. DropCheckIfExistsSQL does so for a CHECK that
+// may not exist.
 func (e *EnumValueAddition) DropCheckSQL(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT " + parse.QuoteIdent(name)
 }
@@ -188,5 +189,5 @@ func (e *EnumValueAddition) DropCheckIfExistsSQL(name string) string {
 	return "ALTER DOMAIN " + e.Type + " DROP CONSTRAINT IF EXISTS " + parse.QuoteIdent(name)
 }
 
-// Hint returns the advice to add the enumeration's new value by hand.
+// Hint returns the hint that lists the statements for adding the new value by hand.
 func (e *EnumValueAddition) Hint() string { return addValueAdvice(e.Type, e.Value) }

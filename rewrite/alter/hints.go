@@ -8,22 +8,24 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// The hints in this file list the statements that replace an ALTER TABLE which Sluice does not carry out.
+// The hints in this file list statements that a person can run if Sluice does not carry out an ALTER TABLE.
 
-// NotNullHint returns the hint with the statements that forbid NULL in the added column by a CHECK.
+// NotNullHint returns a hint with statements that a person can run: they forbid NULL in the added column by a CHECK.
 func (a *Alteration) NotNullHint() string { return a.notNullStatements(a.column, a.Column) }
 
-// notNullStatements returns the statements that add and validate a CHECK against NULL in a column. column is SQL.
+// notNullStatements returns the statements that add and validate a CHECK against NULL in a column. column is the column
+// as SQL, and name is its name without SQL quotes.
 func (a *Alteration) notNullStatements(column, name string) string {
 	name = parse.QuoteIdent(name + "_not_null")
 	return fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s IS NOT NULL) NOT VALID; ALTER TABLE ASYNC %s VALIDATE CONSTRAINT %s",
 		a.table, name, column, a.table, name)
 }
 
-// eachAlone introduces a list of statements in a hint about an ALTER TABLE.
+// eachAlone introduces the list of statements in a hint about an ALTER TABLE.
 const eachAlone = "each in a transaction of its own: "
 
-// addHint returns the hint with the statements that add the column, and the key with which Sluice runs them.
+// addHint returns the hint with the statements that add the column. It also names the configuration key with which
+// Sluice would run them.
 func (a *Alteration) addHint() string {
 	return a.AddStepsHint() + " Or set " + AddColumnDefaultKey + " to " + BackfillPolicy + ": Sluice then does so."
 }
@@ -45,17 +47,17 @@ func (a *Alteration) AddStepsHint() string {
 	return hint
 }
 
-// ColumnFacts are the catalog's facts about the column that an ALTER TABLE changes.
+// ColumnFacts are what the catalog says about the column that an ALTER TABLE changes.
 type ColumnFacts struct {
-	Type     string // the column's type as format_type() shows it
-	IsOfType bool   // the statement names this type, apart from its modifier
+	Type     string // the column's present type, as format_type() shows it
+	IsOfType bool   // the ALTER TABLE names the present type, perhaps with another modifier
 	InKey    bool   // the column is in the table's primary key
 	NotNull  bool
 	Default  string   // the column's default as SQL; "" for none
 	Indexes  []string // the indexes that contain the column
 }
 
-// HasNewType reports whether the column already has the new type of the ALTER TABLE, with the same modifier.
+// HasNewType reports whether the column already has the type, and the type modifier, that the ALTER TABLE names.
 func (a *Alteration) HasNewType(facts ColumnFacts) bool {
 	tree, err := parse.Tree("SELECT NULL::" + facts.Type)
 	if err != nil || !facts.IsOfType {
@@ -65,7 +67,7 @@ func (a *Alteration) HasNewType(facts ColumnFacts) bool {
 	return listsEqual(a.kind, shown, "typmods") && listsEqual(a.kind, shown, "array_bounds")
 }
 
-// listsEqual reports whether the nodes a and b have equal items in a list field.
+// listsEqual reports whether the nodes a and b have equal items in the list field.
 func listsEqual(a, b parse.TreeNode, field string) bool {
 	var of [2][]parse.TreeNode
 	for i, m := range [2]parse.TreeNode{a, b} {

@@ -5,8 +5,8 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// ReportRefused reports the commands of an ALTER TABLE that DSQL refuses and no rule carries out. VALIDATE CONSTRAINT
-// needs ALTER TABLE ASYNC.
+// ReportRefused reports findings about the commands of an ALTER TABLE that DSQL refuses and Sluice does not carry out.
+// It does not report VALIDATE CONSTRAINT in an ALTER TABLE ASYNC, which DSQL accepts.
 func (d *Draft) ReportRefused() {
 	a, isColumn := d.Steps.(*Alteration)
 	if d.Steps != nil && !isColumn {
@@ -27,7 +27,7 @@ func (d *Draft) ReportRefused() {
 	}
 }
 
-// refusedAlters maps the ALTER TABLE commands that DSQL refuses in every form to their features.
+// refusedAlters maps the ALTER TABLE commands that DSQL refuses in every form to the features that they use.
 var refusedAlters = map[parse.AlterTableType]finding.Feature{
 	parse.AT_AlterColumnType:    finding.AlterType,
 	parse.AT_SetNotNull:         finding.SetNotNullColumn,
@@ -41,7 +41,7 @@ var refusedAlters = map[parse.AlterTableType]finding.Feature{
 	parse.AT_SetTableSpace:      finding.Tablespace,
 }
 
-// RefusedFeature returns the feature of an ALTER TABLE command that DSQL refuses, or "" for other commands.
+// RefusedFeature returns the feature for which DSQL refuses an ALTER TABLE command, or "" if DSQL accepts the command.
 func RefusedFeature(cmd parse.TreeNode) finding.Feature {
 	kind := parse.AlterTableType(cmd.Integer("subtype"))
 	def := cmd.Child("def")

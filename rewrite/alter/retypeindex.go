@@ -8,27 +8,27 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a column's type changes (ColumnTypeChange), Sluice creates its indexes again over the new column. The catalog
-// shows an index as a CREATE INDEX. Sluice renames the column in the tree of this statement, and deparses the tree.
+// To change a column's type, Sluice adds a new column and creates the old column's indexes again over it. The catalog
+// shows an index as a CREATE INDEX. Sluice renames the column in the tree of this statement, and makes SQL of the tree.
 
-// IndexCopy is an index over the new column that copies an index over the old column, under another name.
+// IndexCopy is an index over the new column. It copies an index of the old column, under another name.
 type IndexCopy struct {
-	Text   string // the CREATE INDEX
+	Text   string // the CREATE INDEX that Sluice runs
 	unique bool
-	// Late means that the index may fail or refuse rows while the new column has no values. Such an index can be
-	// created only after the last write of the old column.
+	// Late means that Sluice may create the index only after the last write of the old column. Before that, the new
+	// column has NULLs, for which the index may fail or refuse rows.
 	Late bool
 
 	r                *ColumnTypeChange
 	keys             []string // the index keys as SQL
-	condition        string   // the WHERE condition of the index as SQL; "" for none
+	condition        string   // the SQL of the index's WHERE condition; "" for none
 	hasExpression    bool     // a key is an expression, or the index has a condition
-	columns          []string // the columns in keys and condition, without the new one
-	nullsNotDistinct bool     // NULLS NOT DISTINCT
+	columns          []string // the columns in keys and condition, except the new column
+	nullsNotDistinct bool     // the index has NULLS NOT DISTINCT
 }
 
-// CopyIndex returns the index over the new column that corresponds to an index of the old one. shown is the index as
-// the catalog shows it, and from is the old column's current name. The result is nil if DSQL cannot have the index.
+// CopyIndex returns the index over the new column that copies an index of the old column, or nil if DSQL cannot have
+// it. shown is the old index as the catalog shows it, and from is the old column's current name.
 func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
 	if !fitsParser(shown) {
 		return nil
@@ -58,7 +58,7 @@ func (r *ColumnTypeChange) CopyIndex(shown, from, name string) *IndexCopy {
 	return l
 }
 
-// renameInIndex records the renaming of the column in all parts of an index. renameInIndex returns false if a key has
+// renameInIndex records, in meant, the renaming of the column in all parts of an index. It returns false if a key has
 // an order, a collation or an operator class, or if a column reference is qualified.
 func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeNode, from string) bool {
 	var refs []parse.TreeNode
@@ -91,13 +91,13 @@ func (r *ColumnTypeChange) renameInIndex(meant parse.TreeChanges, st parse.TreeN
 	return true
 }
 
-// createIndexSQL returns the CREATE INDEX ASYNC of a tree with the intended changes, or "" after a failed verification.
+// createIndexSQL returns the CREATE INDEX ASYNC of a tree with the changes meant, or "" if it reads back differently.
 func createIndexSQL(meant parse.TreeChanges, tree, st parse.TreeNode) string {
 	written := parse.TreeChanges{}
 	for at, changes := range meant {
 		written[at] = slices.Clone(changes)
 	}
-	written.Set(st, "access_method") // the parser adds it
+	written.Set(st, "access_method") // the parser adds it again
 	text, err := parse.Deparse(written.Encode(tree))
 	if err != nil || !fitsParser(text) {
 		return ""
@@ -113,7 +113,7 @@ func createIndexSQL(meant parse.TreeChanges, tree, st parse.TreeNode) string {
 	return ""
 }
 
-// readKeys sets keys, condition and columns from the tree of the new column's index.
+// readKeys sets keys, condition and columns from the index's tree. It returns false if it cannot make SQL of them.
 func (l *IndexCopy) readKeys(st parse.TreeNode) bool {
 	names := map[string]bool{l.r.NewColumn: true}
 	take := func(holder parse.TreeNode, field string) (string, bool) {
@@ -146,7 +146,8 @@ func (l *IndexCopy) readKeys(st parse.TreeNode) bool {
 	return ok
 }
 
-// expressionSQL returns the SQL of an expression node in parentheses. ok is false if the node cannot be written.
+// expressionSQL returns the SQL, in parentheses, of an expression node. It returns false if the SQL reads back
+// differently.
 func expressionSQL(node parse.Value) (string, bool) {
 	tree := sampleExpression()
 	target := tree.Child("stmts").Child("stmt").Child("target_list")
@@ -167,7 +168,7 @@ func expressionSQL(node parse.Value) (string, bool) {
 var sampleExpression = parse.LazyTree("SELECT 1")
 
 // TrialQuery returns a query that fails if the index's keys or condition are not valid for a column of the new type.
-// The query reads no row. "" means that there is nothing to check.
+// The query reads no row. TrialQuery returns "" if there is nothing to check.
 func (l *IndexCopy) TrialQuery(from string) string {
 	if !l.hasExpression {
 		return ""
@@ -179,7 +180,7 @@ func (l *IndexCopy) TrialQuery(from string) string {
 	return "SELECT " + strings.Join(l.keys, ", ") + " FROM (SELECT " + columns + " FROM " + l.r.table + ") t" + l.whereSQL() + " LIMIT 0"
 }
 
-// ComputeKeysQuery returns a query that computes the index keys of all rows. The query fails if a key fails for a row.
+// ComputeKeysQuery returns a query that computes the index keys of all rows. The query fails if the key of a row fails.
 func (l *IndexCopy) ComputeKeysQuery() string {
 	var counts []string
 	for _, key := range l.keys {
@@ -188,8 +189,8 @@ func (l *IndexCopy) ComputeKeysQuery() string {
 	return "SELECT " + strings.Join(counts, ", ") + " FROM " + l.r.table + l.whereSQL()
 }
 
-// DuplicateQuery returns a query for one group of rows with equal index keys. The query's columns are the keys,
-// followed by whether each key is NULL.
+// DuplicateQuery returns a query for one group of rows that have equal index keys. The query returns the keys, and
+// then, for each key, whether the key is NULL.
 func (l *IndexCopy) DuplicateQuery() string {
 	var nulls, present, at []string
 	for i, key := range l.keys {
@@ -219,8 +220,8 @@ func (l *IndexCopy) whereSQL() string {
 	return " WHERE " + l.condition
 }
 
-// mustBeLate reports whether the new index must be created after the last write of the old column. An index that
-// accepts every row whose new column is NULL may be created earlier.
+// mustBeLate reports whether Sluice must create the index after the last write of the old column (Late). Sluice may
+// create the index earlier if the index accepts every row whose new column is NULL.
 func (l *IndexCopy) mustBeLate(st parse.TreeNode) bool {
 	condition := st.Child("where_clause")
 	excluded := condition.Shape != nil && l.isNeverTrueOnNull(condition)
@@ -249,14 +250,14 @@ func (l *IndexCopy) omitsColumn(m parse.TreeNode) bool {
 	return !slices.ContainsFunc(parse.AppendColumnRefs(m, nil), func(ref parse.TreeNode) bool { return slices.Equal(ref.Names("fields"), []string{l.r.NewColumn}) })
 }
 
-// strictOperators and strictFunctions are builtin operators and functions that return NULL, without being evaluated,
-// if an operand is NULL.
+// strictOperators are builtin operators, and strictFunctions builtin functions, that PostgreSQL does not evaluate if an
+// operand is NULL. Their result is then NULL.
 var (
 	strictOperators = parse.WordSet("= <> < > <= >= + - * / % ^ || ~~ !~~ ~~* !~~* ~ ~* !~ !~*")
 	strictFunctions = parse.WordSet("lower upper initcap btrim ltrim rtrim length char_length octet_length substr substring left right reverse md5 abs round floor ceil ceiling trunc")
 )
 
-// isNullWithColumn reports whether an expression is certainly NULL, without an error, if the new column is NULL.
+// isNullWithColumn reports whether an expression certainly is NULL, without an error, if the new column is NULL.
 func (l *IndexCopy) isNullWithColumn(m parse.TreeNode) bool {
 	switch {
 	case m.Is("ColumnRef"):
@@ -279,7 +280,7 @@ func (l *IndexCopy) isNullWithColumn(m parse.TreeNode) bool {
 	return null
 }
 
-// strictOperands returns the operands of a strict operator or function, and nothing for other expressions.
+// strictOperands returns the operands of an expression that is NULL if an operand is NULL. For others it returns nil.
 func (l *IndexCopy) strictOperands(m parse.TreeNode) (operands []parse.TreeNode) {
 	switch {
 	case m.Is("A_Expr"):
@@ -290,7 +291,7 @@ func (l *IndexCopy) strictOperands(m parse.TreeNode) (operands []parse.TreeNode)
 		switch parse.A_Expr_Kind(m.Integer("kind")) {
 		case parse.AEXPR_OP:
 			return operands
-		case parse.AEXPR_OP_ANY: // a list that contains the column is not strict
+		case parse.AEXPR_OP_ANY: // x = ANY (a list with the column) need not be NULL
 			if l.omitsColumn(operands[1]) {
 				return operands
 			}
@@ -308,7 +309,7 @@ func (l *IndexCopy) strictOperands(m parse.TreeNode) (operands []parse.TreeNode)
 	return operands
 }
 
-// cannotFailOnNull reports whether an expression cannot fail because the new column is NULL.
+// cannotFailOnNull reports whether an expression certainly does not fail in a row whose new column is NULL.
 func (l *IndexCopy) cannotFailOnNull(m parse.TreeNode) bool {
 	switch {
 	case l.omitsColumn(m) || l.isNullWithColumn(m):

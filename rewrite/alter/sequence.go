@@ -2,14 +2,14 @@ package alter
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// OwnedSequence is the sequence of a serial or identity column.
+// OwnedSequence is the sequence that Sluice creates for a serial or identity column, which then owns the sequence.
 type OwnedSequence struct {
 	Column  string
-	Options string // the options of its CREATE SEQUENCE, in a form that DSQL takes
+	Options string // the options of CREATE SEQUENCE as SQL, in a form that DSQL accepts
 }
 
-// CandidateName returns a name that PostgreSQL may give to the sequence of a column in table relation. pass is the
-// number of earlier candidates that other relations of the schema have.
+// CandidateName returns a name that PostgreSQL may choose for the sequence of the column in table relation. pass counts
+// the earlier candidates whose names other relations of the schema have.
 func (s *OwnedSequence) CandidateName(relation string, pass int) string {
 	a := AddedConstraint{relation: relation, nameColumns: s.Column, Kind: ownedSequence}
 	return a.CandidateName(pass)

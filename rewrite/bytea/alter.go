@@ -31,7 +31,7 @@ func (d *ddlMapper) alterTable(alter parse.TreeNode) {
 	}
 }
 
-// columnCommands are the commands of ALTER TABLE that name a column and contain no other column reference.
+// columnCommands are the commands of ALTER TABLE that name one column and refer to no other column.
 var columnCommands = []parse.AlterTableType{
 	parse.AT_ColumnDefault, parse.AT_DropNotNull, parse.AT_SetNotNull,
 	parse.AT_SetStatistics, parse.AT_SetOptions, parse.AT_ResetOptions,
@@ -40,7 +40,7 @@ var columnCommands = []parse.AlterTableType{
 	parse.AT_SetIdentity,
 }
 
-// alterCommand rewrites one command of an ALTER TABLE, which lies between the tokens i and end.
+// alterCommand rewrites one command of an ALTER TABLE. The command is between the tokens i and end.
 func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int) {
 	ph := d.statementTokens()
 	name, kind := cmd.Text("name"), parse.AlterTableType(cmd.Integer("subtype"))
@@ -49,10 +49,11 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 		at := ph.ColumnNameToken(i)
 		d.rewriteName(cmd, "name", at, physicalName(name))
 		if kind == parse.AT_ColumnDefault && cmd.Child("def").Shape != nil {
-			d.convertToDigits(t, cmd, "def", at+3, end) // the tokens are name SET DEFAULT expression
+			d.convertToDigits(t, cmd, "def", at+3, end) // the tokens are: name SET DEFAULT expression
 		}
 	case kind == parse.AT_AddColumn:
-		// The new column also gets its name on the server. So the server refuses the command if the name is taken.
+		// The new column also gets its name on the server, so that the server refuses the command if the name is in
+		// use.
 		if name := cmd.Child("def").Text("colname"); t.IsMapped(name) {
 			d.rewriteName(cmd.Child("def"), "colname", ph.ColumnNameToken(i), physicalName(name))
 		}
@@ -72,15 +73,16 @@ func (d *ddlMapper) alterCommand(t *MappedTable, cmd parse.TreeNode, i, end int)
 	}
 }
 
-// refuseCheckChange refuses to drop or rename the CHECK by which Sluice finds a mapped column (bytea stored as text).
+// refuseCheckChange refuses to drop or rename a mapped column's CHECK, by which Sluice recognizes the column as mapped
+// (bytea stored as text).
 func (d *ddlMapper) refuseCheckChange(t *MappedTable, constraint string) {
 	if name, ours := strings.CutSuffix(constraint, schema.MappedSuffix); ours && t.IsMapped(name) && d.r.Check {
 		d.refuse("By this CHECK the column is known to hold the hexadecimal digits of a bytea.")
 	}
 }
 
-// renameColumn rewrites ALTER TABLE ... RENAME COLUMN of a mapped column (bytea stored as text). The server refuses
-// a new name that another column has.
+// renameColumn rewrites ALTER TABLE ... RENAME COLUMN of a mapped column (bytea stored as text). The server itself
+// refuses a new name that another column has.
 func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	if kind := parse.ObjectType(node.Integer("rename_type")); kind == parse.OBJECT_TABCONSTRAINT {
 		if rel := d.findRelation(node.Child("relation")); rel != nil {
@@ -112,7 +114,7 @@ func (d *ddlMapper) renameColumn(node parse.TreeNode) {
 	}
 }
 
-// tooLongName is the reason why a mapped column (bytea stored as text) cannot have a name.
+// tooLongName is the reason for the refusal of a mapped column (bytea stored as text) whose name is too long.
 const tooLongName = "The name of a bytea column in a key has more than 53 bytes: there is no room for " + schema.MappedSuffix + " behind it."
 
 // commentOnColumn rewrites COMMENT ON COLUMN of a mapped column (bytea stored as text).
@@ -138,7 +140,7 @@ func (d *ddlMapper) commentOnColumn(node parse.TreeNode) {
 	d.rewriteName(column, "sval", d.statementTokens().AfterQualifiedName(3)-1, physicalName(column.Text("sval"))) // the tokens are COMMENT ON COLUMN a.b.c
 }
 
-// grantColumns rewrites GRANT and REVOKE of privileges on mapped columns (bytea stored as text).
+// grantColumns rewrites GRANT and REVOKE of privileges on single columns, for mapped columns (bytea stored as text).
 func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	if parse.ObjectType(node.Integer("objtype")) != parse.OBJECT_TABLE {
 		return
@@ -147,7 +149,7 @@ func (d *ddlMapper) grantColumns(node parse.TreeNode) {
 	objects := map[*schema.Relation]bool{}
 	for object := range node.List("objects") {
 		if !object.Is("RangeVar") {
-			return // all tables of a schema, without columns
+			return // the statement is about all tables of a schema, and names no columns
 		}
 		rel := d.findRelation(object)
 		if rel != nil && !objects[rel] {

@@ -8,39 +8,39 @@ import (
 
 const opExpr = int(parse.AEXPR_OP)
 
-// digitSafeOperators are the comparison operators that give the same result for the hexadecimal digits of bytes as for
-// the bytes.
+// digitSafeOperators are the comparison operators whose result for two byte strings equals their result for the
+// strings' hexadecimal digits.
 var digitSafeOperators = map[string]bool{"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true}
 
 // comparisonPlanner decides which comparisons with mapped columns (bytea stored as text) become comparisons of
-// digits. An index can serve a comparison of hexadecimal digits. comparisonPlanner changes nothing.
+// hexadecimal digits. An index over the digits can serve these. comparisonPlanner only decides, and changes nothing.
 type comparisonPlanner struct {
 	spans   *spanFinder
 	columns *columnResolver
 	params  *paramChecker
 }
 
-// operand is an expression in a comparison, with the way to rewrite it so that hexadecimal digits are compared.
+// operand is one side of a comparison. It says how exprMapper makes hexadecimal digits of that side.
 type operand struct {
 	node        parse.TreeNode
 	form        operandForm
-	column      itemColumn // of a mappedColumn
-	first, last int        // the tokens of a digitValue or digitArray
+	column      itemColumn // the column of a mappedColumn
+	first, last int        // the first and last token of a digitValue or digitArray
 }
 
-// operandForm says how an operand is rewritten, so that hexadecimal digits are compared.
+// operandForm says how exprMapper rewrites an operand for a comparison of hexadecimal digits.
 type operandForm int
 
 const (
-	digitValue   operandForm = iota // a bytea value becomes digits
-	mappedColumn                    // the operand is only a reference to a mapped column
-	byteaValue                      // mapped columns in the operand are read as bytea
-	digitArray                      // an array constant or parameter gets digits as its elements
-	digitQuery                      // a query of one column returns digits
+	digitValue   operandForm = iota // a bytea value, which the server converts to digits
+	mappedColumn                    // only a reference to a mapped column (bytea stored as text)
+	byteaValue                      // an expression whose mapped columns the server converts to bytea
+	digitArray                      // an array constant or parameter, whose elements the server converts to digits
+	digitQuery                      // a query of one column, which returns digits
 )
 
-// plan returns the operands of a comparison in the order of the text. The result is empty if the columns in the
-// comparison must be read as bytea. plan appends to buffer.
+// plan appends the operands of a comparison to buffer, in the order of the text. It returns nil if the comparison must
+// compare bytea instead of hexadecimal digits.
 func (p *comparisonPlanner) plan(buffer []operand, s *scope, node parse.TreeNode) []operand {
 	op := node.Names("name")
 	at := p.spans.tokenOf(node)
@@ -94,13 +94,14 @@ func (p *comparisonPlanner) planSides(buffer []operand, s *scope, left, right pa
 	return nil
 }
 
-// mappedOperand returns n as an operand. ok is false unless n is only a reference to a mapped bytea column.
+// mappedOperand returns n as an operand if n is only a reference to a mapped column (bytea stored as text). Otherwise
+// ok is false.
 func (p *comparisonPlanner) mappedOperand(s *scope, n parse.TreeNode) (o operand, ok bool) {
 	c, ok := p.columns.bareMappedColumn(s, n)
 	return operand{node: n, form: mappedColumn, column: c}, ok
 }
 
-// planRows plans a comparison of rows, one element of the rows after the other.
+// planRows plans a comparison of rows. It plans one element of the rows after the other.
 func (p *comparisonPlanner) planRows(s *scope, left parse.TreeNode, others []parse.TreeNode) []operand {
 	all := append([]parse.TreeNode{left}, others...)
 	elements, spans := make([][]parse.TreeNode, len(all)), make([][][2]int, len(all))
@@ -140,7 +141,7 @@ func (p *comparisonPlanner) planRows(s *scope, left parse.TreeNode, others []par
 	return operands
 }
 
-// planIn plans an IN or NOT IN with a list. at is the token of the operator.
+// planIn plans an IN or NOT IN with a list. at is the token IN or NOT.
 func (p *comparisonPlanner) planIn(buffer []operand, s *scope, left, list parse.TreeNode, at int) []operand {
 	if p.spans.IsKeyword(at, "not") {
 		at++
@@ -208,8 +209,8 @@ func (p *comparisonPlanner) planBetween(buffer []operand, s *scope, left parse.T
 	return append(buffer, column, operand{node: bounds[0], first: at + 1, last: low}, operand{node: bounds[1], first: low + 2, last: high})
 }
 
-// planArray plans a comparison of a mapped column (bytea stored as text) with ANY or ALL of an array. open is the
-// parenthesis around the array.
+// planArray plans a comparison of a mapped column (bytea stored as text) with ANY or ALL of an array. open is the token
+// of the parenthesis around the array.
 func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right parse.TreeNode, open int) []operand {
 	column, ok := p.mappedOperand(s, left)
 	if !ok || !p.spans.IsPunct(open, '(') || p.spans.matchingParen(open) < 0 {
@@ -235,11 +236,11 @@ func (p *comparisonPlanner) planArray(buffer []operand, s *scope, left, right pa
 	return nil
 }
 
-// oneColumn says that the only column of a query returns hexadecimal digits.
+// oneColumn says that a query of one column must return hexadecimal digits.
 var oneColumn = []bool{true}
 
-// hasTypedElement reports whether an array has the type of one of its elements. An array of literals only is text[],
-// which cannot be compared with bytea.
+// hasTypedElement reports whether an element gives an array its type. An array of only literals has the type text[],
+// which PostgreSQL cannot compare with bytea.
 func hasTypedElement(elements []parse.TreeNode) bool {
 	some := false
 	for _, n := range elements {

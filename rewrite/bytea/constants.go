@@ -2,25 +2,26 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// In INSERT ... SELECT, a constant or parameter may be a result column by itself. The constant gets the type of its
-// target column, unless ORDER BY, DISTINCT or GROUP BY refers to the result column. Then the constant is text, which a
-// bytea column refuses.
+// In INSERT ... SELECT, a result column may be only a constant or a parameter. The column gets the type of its target
+// column, unless ORDER BY, DISTINCT or GROUP BY refers to it. In that case it has the type text, and the server refuses
+// text for a bytea column.
 
-// constantRefs records what ORDER BY, DISTINCT, GROUP BY and windows of one query refer to.
+// constantRefs records to which result columns and constants ORDER BY, DISTINCT, GROUP BY and windows of one query
+// refer.
 type constantRefs struct {
-	query  *byte  // the address of the query's node
-	wanted []bool // the target columns that are mapped
-	// The clauses refer to all result columns (all), to result columns by number or name, and to these parameters and
-	// constants.
+	query  *byte  // the address of the query's node, which identifies the query
+	wanted []bool // for each target column, whether it is mapped (bytea stored as text)
+	// The clauses refer to all result columns (all), to result columns by these numbers and names, and to these
+	// parameters and constants.
 	all     bool
 	numbers map[int]bool
 	names   map[string]bool
-	grouped map[string]bool // names that refer to a result column unless a column of FROM has the name
+	grouped map[string]bool // names that mean a result column if no column of FROM has the name
 	params  map[int]bool
 	texts   map[string]bool
 }
 
-// collectConstantRefs returns what ORDER BY, DISTINCT, GROUP BY and windows of a query refer to.
+// collectConstantRefs returns the constantRefs of a query: to what its ORDER BY, DISTINCT, GROUP BY and windows refer.
 func collectConstantRefs(query parse.TreeNode, wanted []bool) *constantRefs {
 	c := &constantRefs{query: &query.Wire[0], wanted: wanted, numbers: map[int]bool{}, names: map[string]bool{}, grouped: map[string]bool{},
 		params: map[int]bool{}, texts: map[string]bool{}}
@@ -50,7 +51,7 @@ func windowUsesConstant(query parse.TreeNode) bool {
 	return len(c.params)+len(c.texts) > 0
 }
 
-// recordKey records one key of an ORDER BY, DISTINCT, GROUP BY or window.
+// recordKey records one key of an ORDER BY, DISTINCT, GROUP BY or window. It records a column's name in names.
 func (c *constantRefs) recordKey(node parse.TreeNode, names map[string]bool) {
 	switch node.TypeName() {
 	case "A_Const":
@@ -75,7 +76,8 @@ func (c *constantRefs) recordKey(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// recordWindows records the keys of windows. In a window, numbers and names do not mean result columns.
+// recordWindows records the keys of all windows under node. In a window, a number or a name does not mean a result
+// column.
 func (c *constantRefs) recordWindows(node parse.TreeNode) {
 	if node.Shape == nil || node.Is("SelectStmt") {
 		return
@@ -94,7 +96,7 @@ func (c *constantRefs) recordWindows(node parse.TreeNode) {
 	}
 }
 
-// constantKey returns a text that identifies a constant: equal constants have equal texts.
+// constantKey returns a text that identifies a constant. Equal constants have the same text.
 func constantKey(node parse.TreeNode) string {
 	if node.Flag("isnull") {
 		return "NULL"
@@ -102,8 +104,8 @@ func constantKey(node parse.TreeNode) string {
 	return "'" + node.Child("sval").Text("sval")
 }
 
-// isUnreferencedConstant reports whether a result column is a constant or parameter that is written to a mapped bytea
-// column. No clause of the query may refer to the result column. before is the number of result columns before it.
+// isUnreferencedConstant reports whether value, a result column, is a constant or parameter for a mapped column (bytea
+// stored as text). No clause may refer to the result column. before is the number of result columns before it.
 func (c *constantRefs) isUnreferencedConstant(s *scope, query, value parse.TreeNode, before int, name string) bool {
 	if c == nil || c.query != &query.Wire[0] || before >= len(c.wanted) || !c.wanted[before] || !isUntyped(value) {
 		return false

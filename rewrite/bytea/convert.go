@@ -2,27 +2,28 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Conversion converts between bytea and hexadecimal digits on the server, by SQL. NULL stays NULL. An operand that
-// is not bytea is an error, as for a bytea column.
+// Conversion has the SQL by which the server converts between bytea and hexadecimal digits. NULL remains NULL. An
+// operand that is not bytea is an error, as it is for a bytea column.
 type Conversion struct {
-	// toHex is the SQL before and after a bytea operand that converts the operand to hexadecimal digits. toBytea is the
-	// SQL before and after digits that converts the digits to bytea.
+	// toHex is the SQL before and after a bytea operand that makes digits of the operand. toBytea is the SQL before and
+	// after digits that makes bytea of the digits.
 	toHex, toBytea struct{ open, close string }
-	// hexTree and byteaTree return the parse trees of the conversions to digits and to bytea, with NULL as the operand.
+	// hexTree returns the parse tree of the conversion to digits, and byteaTree that of the conversion to bytea. The
+	// operand is NULL.
 	hexTree, byteaTree func() parse.TreeNode
-	// check is the SQL condition that a column contains pairs of lower-case hexadecimal digits. %c means the column.
+	// check is an SQL condition: the column %c contains only pairs of lower-case hexadecimal digits.
 	check string
-	// dependsOnSetting means that the conversion depends on a setting, so that a generated column must not contain its
-	// digits.
+	// dependsOnSetting means that the conversion to digits depends on a session setting. A generated column must then
+	// not contain the conversion.
 	dependsOnSetting bool
 }
 
-// Functions converts by encode() and decode(). Casts converts by casts, for servers without these functions. Functions
-// and Casts store the same digits.
+// Functions converts by encode() and decode(). Casts converts by casts, for servers that have no encode() and decode().
+// Both store the same digits.
 //
-// The cast of bytea to text gives \x and digits if bytea_output is hex. The expression computes the position of
-// the digits from bytea_output, so that any other value is an error. byteacat, unlike a cast, accepts no other
-// type than bytea.
+// If bytea_output is hex, a cast of bytea to text gives \x and the digits. The SQL computes the position of the digits
+// from bytea_output, so that any other value of it is an error. byteacat accepts only bytea, while a cast accepts other
+// types, too.
 var (
 	Functions = newConversion("pg_catalog.encode(", ", 'hex')", "pg_catalog.decode(", ", 'hex')",
 		"pg_catalog.encode(pg_catalog.decode(%c, 'hex'), 'hex') = %c", false)
@@ -47,8 +48,8 @@ func (c *Conversion) ByteaSQL(operand string) string {
 	return c.toBytea.open + operand + c.toBytea.close
 }
 
-// HexOperand returns the operand of an expression that converts bytea to hexadecimal digits. ok is false for other
-// expressions.
+// HexOperand returns the operand of an expression that converts bytea to hexadecimal digits. ok is false for any other
+// expression.
 func HexOperand(m parse.TreeNode) (operand parse.TreeNode, ok bool) {
 	for _, c := range [...]*Conversion{Functions, Casts} {
 		made := parse.SampleExpression(c.hexTree())
@@ -65,11 +66,11 @@ func HexOperand(m parse.TreeNode) (operand parse.TreeNode, ok bool) {
 	return parse.TreeNode{}, false
 }
 
-// candidateOperand returns the node at the place where the conversion c has its operand. The node is absent if the
-// expression m lacks that place.
+// candidateOperand returns the node of m at the place where the SQL of the conversion c has its operand. The node is
+// absent if m has no node there.
 func (c *Conversion) candidateOperand(m parse.TreeNode) parse.TreeNode {
 	first := firstArgument(m)
-	if c.dependsOnSetting && first.Shape != nil { // matches substring(byteacat(x, '')::text, ...)
+	if c.dependsOnSetting && first.Shape != nil { // m should have the form substring(byteacat(x, '')::text, ...)
 		cast := first.NodeContent()
 		if !cast.Is("TypeCast") {
 			return parse.TreeNode{}
@@ -79,7 +80,7 @@ func (c *Conversion) candidateOperand(m parse.TreeNode) parse.TreeNode {
 	return first
 }
 
-// firstArgument returns the first argument of a function call. The result is absent without arguments.
+// firstArgument returns the first argument of a function call. The result is absent for anything else.
 func firstArgument(m parse.TreeNode) parse.TreeNode {
 	if !m.Is("FuncCall") {
 		return parse.TreeNode{}

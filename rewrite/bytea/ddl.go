@@ -18,7 +18,7 @@ type ddlMapper struct {
 	created map[string]bool
 }
 
-// mapDDL returns the rewritten form of a statement that changes the schema of tables with mapped bytea columns.
+// mapDDL returns the edits of a statement that changes the schema of tables with mapped columns (bytea stored as text).
 func (m *Mapping) mapDDL(node parse.TreeNode, start, end int) MappedEdits {
 	d := &ddlMapper{r: m, node: node, start: start, end: end, meant: parse.TreeChanges{}, created: map[string]bool{}}
 	d.mapStatement(node)
@@ -49,13 +49,13 @@ func (d *ddlMapper) mapStatement(node parse.TreeNode) {
 			d.mapStatement(element)
 		}
 	case "DropStmt", "LockStmt", "TruncateStmt", "ReindexStmt", "ClusterStmt", "AlterObjectSchemaStmt":
-		// The other kinds of statements name no column, or the server refuses them in every form.
+		// All other statements name no column, or the server refuses them in every form.
 	default:
 		d.refuseMappedTables(node)
 	}
 }
 
-// refuseMappedTables refuses a statement that names a mapped table, and that no other method rewrites.
+// refuseMappedTables refuses a statement that names a table with mapped columns and that no other method rewrites.
 func (d *ddlMapper) refuseMappedTables(node parse.TreeNode) {
 	if node.Is("RangeVar") {
 		if rel := d.findRelation(node); rel != nil && rel.HasMapped() {
@@ -68,15 +68,15 @@ func (d *ddlMapper) refuseMappedTables(node parse.TreeNode) {
 	}
 }
 
-// refuse sets the refusal of the statement, with detail as the reason, unless a refusal is set.
+// refuse sets the refusal of the statement, with detail as the reason. An earlier refusal stays.
 func (d *ddlMapper) refuse(detail string) {
 	if d.refusal == nil {
 		d.refusal = NewRefusalError(detail)
 	}
 }
 
-// findRelation returns the relation that a RangeVar names, or nil if the snapshot of the schema has none. With an
-// unknown search path, findRelation refuses the statement.
+// findRelation returns the relation that a RangeVar names, or nil if the snapshot of the schema has none. If the search
+// path is unknown, findRelation may refuse the statement.
 func (d *ddlMapper) findRelation(relation parse.TreeNode) *schema.Relation {
 	return d.findNamed(relation.Text("schemaname"), relation.Text("relname"))
 }
@@ -101,7 +101,7 @@ func (d *ddlMapper) statementTokens() *parse.TokenList {
 	return &d.ph
 }
 
-// tokenAt returns the token at a byte offset of the text, as the nodes of the tree give it.
+// tokenAt returns the index of the token at a byte offset of the text. If there is none, it refuses the statement.
 func (d *ddlMapper) tokenAt(at int) int {
 	i := d.statementTokens().TokenAt(at)
 	if i < 0 {
@@ -110,7 +110,7 @@ func (d *ddlMapper) tokenAt(at int) int {
 	return i
 }
 
-// replaceName replaces token i of the statement by a name, quoted if necessary.
+// replaceName replaces token i of the statement by name. It quotes name if necessary.
 func (d *ddlMapper) replaceName(i int, name string) {
 	ph := d.statementTokens()
 	if !ph.IsName(i) {
@@ -138,8 +138,8 @@ func (d *ddlMapper) insertAfter(i int, text string) {
 	}
 }
 
-// renameList replaces names of mapped bytea columns in a list by their names on the server. The names are in a field
-// of node, and open is the list's parenthesis. mapped reports whether a name is that of a mapped column.
+// renameList replaces mapped columns (bytea stored as text) in a list by their names on the server. The list is a field
+// of node, and its opening parenthesis is token open. mapped reports whether a name means a mapped column.
 func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapped func(name string) bool) {
 	i := 0
 	var tokens []int
@@ -158,7 +158,7 @@ func (d *ddlMapper) renameList(node parse.TreeNode, field string, open int, mapp
 	}
 }
 
-// rewriteName replaces token i by name, and records the new value of the node's field.
+// rewriteName replaces token i by name. It records name as the intended value of the node's field.
 func (d *ddlMapper) rewriteName(node parse.TreeNode, field string, i int, name string) {
 	d.replaceName(i, name)
 	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})

@@ -7,20 +7,20 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// tableDeriver replaces tables with mapped columns (bytea stored as text) by derived tables with bytea columns.
+// tableDeriver replaces tables with mapped columns (bytea stored as text) by subqueries that return bytea columns.
 type tableDeriver struct {
 	draft draft
 	names *schema.NameResolver
 	by    *Conversion
-	// ctes are the names of the query's WITH queries, and aliases its aliases.
+	// ctes are the names of all WITH queries in the query. aliases are all aliases in it.
 	ctes, aliases map[string]bool
-	// wholes are names by which the query may read whole rows.
+	// wholes are names by which the query may read a whole row of a table.
 	wholes map[string]bool
 }
 
-// useDerivedTables returns the draft of a statement whose mapped tables are derived tables, if the statement only
-// reads. The result is correct for every query, but no index over a mapped column (bytea stored as text) can serve
-// it. why is the reason for the refusal of other statements.
+// useDerivedTables returns the draft of a statement in which subqueries replace the mapped tables. The draft is correct
+// for every statement that only reads, but the server can use no index over a mapped column (bytea stored as text). For
+// all other statements, the draft has a refusal with the reason why.
 func (m *Mapping) useDerivedTables(node parse.TreeNode, start, end int, why string) *draft {
 	t := &tableDeriver{draft: m.newDraft(start, end), names: m.Names, by: m.By,
 		ctes: map[string]bool{}, aliases: map[string]bool{}, wholes: map[string]bool{}}
@@ -53,7 +53,7 @@ func writesOrLocks(node parse.TreeNode) bool {
 	return false
 }
 
-// collectCTENames adds the names of a query's WITH queries to names.
+// collectCTENames adds to names the names of all WITH queries under node.
 func collectCTENames(node parse.TreeNode, names map[string]bool) {
 	if node.Is("CommonTableExpr") {
 		names[node.Text("ctename")] = true
@@ -65,7 +65,7 @@ func collectCTENames(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// collectAliases adds the aliases of tables and other FROM items in a query to names.
+// collectAliases adds to names the aliases of all FROM items under node.
 func collectAliases(node parse.TreeNode, names map[string]bool) {
 	if node.Is("Alias") {
 		names[node.Text("aliasname")] = true
@@ -77,11 +77,11 @@ func collectAliases(node parse.TreeNode, names map[string]bool) {
 	}
 }
 
-// rowTypeOf is the function that returns a row's type, which has no name for a derived table.
+// rowTypeOf is the function that returns the type of a row. A row of a subquery has no named type.
 const rowTypeOf = "pg_typeof"
 
-// collectWholeRowNames adds to names the names by which an expression may read a table's whole row. A name in an
-// argument of pg_typeof is also added with rowTypeOf before it.
+// collectWholeRowNames adds to names the names by which expressions may read a table's whole row. For a name in an
+// argument of pg_typeof, it also adds the name with rowTypeOf before it.
 func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
@@ -108,13 +108,13 @@ func collectWholeRowNames(node parse.TreeNode, names map[string]bool) {
 		switch path := child.Names("fields"); {
 		case len(path) == 1 && len(child.Values("fields")) == 1:
 			names[path[0]] = true
-		case len(path) > 0 && len(path) < len(child.Values("fields")) && !node.Is("ResTarget"): // t.* within an expression
+		case len(path) > 0 && len(path) < len(child.Values("fields")) && !node.Is("ResTarget"): // the expression t.*
 			names[path[len(path)-1]] = true
 		}
 	}
 }
 
-// deriveTablesIn replaces the tables in a tree that have mapped columns (bytea stored as text) by derived tables.
+// deriveTablesIn replaces the tables under node that have mapped columns (bytea stored as text) by subqueries.
 func (t *tableDeriver) deriveTablesIn(node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) || node.Shape.Fields[number].Shape == nil {
@@ -139,7 +139,7 @@ func (t *tableDeriver) deriveTablesIn(node parse.TreeNode) {
 	}
 }
 
-// deriveTable replaces one table of a query by a derived table, if the table has mapped bytea columns.
+// deriveTable replaces one table of a query by a subquery if the table has mapped columns (bytea stored as text).
 func (t *tableDeriver) deriveTable(n, node parse.TreeNode) {
 	name := node.Text("relname")
 	unqualified := node.Text("schemaname") == ""
@@ -165,7 +165,7 @@ func (t *tableDeriver) deriveTable(n, node parse.TreeNode) {
 	if len(alias) == 0 {
 		as = " AS " + parse.QuoteIdent(name)
 	}
-	// A row of a table has the table's column names, but a row of a derived table has the column names of its alias.
+	// A row of a table has the table's column names. A row of a subquery has the column names of the subquery's alias.
 	renamed := false
 	if len(alias) > 0 {
 		name, renamed = node.Child("alias").Text("aliasname"), len(node.Child("alias").Values("colnames")) > 0
@@ -183,7 +183,7 @@ func (t *tableDeriver) deriveTable(n, node parse.TreeNode) {
 	}
 }
 
-// dropSchemaFromRef removes the schema from a reference to a column of a derived table.
+// dropSchemaFromRef removes the schema from a reference to a column of a table that a subquery has replaced.
 func (t *tableDeriver) dropSchemaFromRef(ref parse.TreeNode) {
 	fields, names := ref.Values("fields"), ref.Names("fields")
 	if len(fields) != 3 || len(names) < 2 {
@@ -192,7 +192,7 @@ func (t *tableDeriver) dropSchemaFromRef(ref parse.TreeNode) {
 	if rel, _ := t.names.FindRelation(names[0], names[1]); rel == nil || !rel.HasMapped() {
 		return
 	}
-	if t.aliases[names[1]] { // without the schema, the name could mean the alias
+	if t.aliases[names[1]] { // without its schema, the table's name could mean the alias
 		t.draft.refuse("Nobody can tell which table the name " + parse.QuoteIdentIfNeeded(names[1]) + " stands for.")
 		return
 	}

@@ -2,7 +2,7 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// draft is the rewritten form of one statement while it is made: edits of its text, and changes of its tree.
+// draft collects the edits of one statement's text, and the changes of its tree that the edits make.
 type draft struct {
 	spanFinder
 	diagnostics
@@ -10,12 +10,12 @@ type draft struct {
 	meant parse.TreeChanges
 }
 
-// newDraft returns a draft without edits, for the statement from start to end of the text.
+// newDraft returns an empty draft for the statement between the byte offsets start and end of the text.
 func (m *Mapping) newDraft(start, end int) draft {
 	return draft{spanFinder: newSpanFinder(m.Tokens.StatementTokens(m.Text, start, end)), meant: parse.TreeChanges{}}
 }
 
-// replaceTokens replaces the tokens first to last by text.
+// replaceTokens records the edit that replaces the tokens from first to last by text.
 func (d *draft) replaceTokens(first, last int, text string) {
 	if first < 0 || last < first || last >= len(d.Tokens) {
 		d.recordPositionLost()
@@ -24,7 +24,7 @@ func (d *draft) replaceTokens(first, last int, text string) {
 	d.edits = append(d.edits, parse.Edit{Start: int(d.Tokens[first].Start), End: int(d.Tokens[last].End), Text: text})
 }
 
-// insertBefore inserts text before token i of the statement.
+// insertBefore records the edit that inserts text before token i of the statement.
 func (d *draft) insertBefore(i int, text string) {
 	if i < 0 || i >= len(d.Tokens) {
 		d.recordPositionLost()
@@ -34,7 +34,7 @@ func (d *draft) insertBefore(i int, text string) {
 	d.edits = append(d.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
-// insertAfter inserts text after token i of the statement.
+// insertAfter records the edit that inserts text after token i of the statement.
 func (d *draft) insertAfter(i int, text string) {
 	if i < 0 || i >= len(d.Tokens) {
 		d.recordPositionLost()
@@ -44,13 +44,14 @@ func (d *draft) insertAfter(i int, text string) {
 	d.edits = append(d.edits, parse.Edit{Start: at, End: at, Text: text})
 }
 
-// renameField replaces token i by name, and records the new value of the node's field.
+// renameField records the edit that replaces token i by name. It also records name as the new value of the node's
+// field.
 func (d *draft) renameField(node parse.TreeNode, field string, i int, name string) {
 	d.replaceTokens(i, i, parse.QuoteIdentIfNeeded(name))
 	d.meant.Set(node, field, parse.Value{Bytes: []byte(name)})
 }
 
-// parseSQL returns the tree of a query whose text Sluice made. The result is absent if the query has a syntax error.
+// parseSQL returns the tree of SQL that Sluice made. If the SQL has a syntax error, the result is absent.
 func (d *draft) parseSQL(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil {
@@ -60,23 +61,23 @@ func (d *draft) parseSQL(sql string) parse.TreeNode {
 	return tree.Child("stmts").Child("stmt")
 }
 
-// diagnostics are the reasons why a draft is of no use. Only the first reason of each kind is recorded.
+// diagnostics has the reasons why Sluice cannot use a draft. It records only the first reason of each kind.
 type diagnostics struct {
 	refusal *RefusalError
-	// unconverted is the reason why columns cannot be converted in place. A query that only reads may still be rewritten
-	// by a tableDeriver.
+	// unconverted is the reason why columns cannot be converted in place, or "". If the query only reads, a
+	// tableDeriver may still rewrite it.
 	unconverted string
 }
 
-// refuse sets the refusal of the statement, with detail as the reason, unless a refusal is set.
+// refuse sets the refusal of the statement, with detail as the reason. An earlier refusal stays.
 func (d *diagnostics) refuse(detail string) {
 	if d.refusal == nil {
 		d.refusal = NewRefusalError(detail)
 	}
 }
 
-// refuseAmbiguous refuses a column name that two tables have, because the reference would not be ambiguous with the
-// server's column names.
+// refuseAmbiguous refuses a column name that two tables have. The server would not find the name ambiguous, because the
+// server's columns have other names.
 func (d *diagnostics) refuseAmbiguous(name string) {
 	if d.refusal == nil {
 		d.refusal = &RefusalError{Code: "42702", Message: "column reference \"" + name + "\" is ambiguous",
@@ -84,19 +85,20 @@ func (d *diagnostics) refuseAmbiguous(name string) {
 	}
 }
 
-// recordUnconvertible records why columns cannot be converted in place, unless a reason is set.
+// recordUnconvertible records why columns cannot be converted in place. An earlier reason stays.
 func (d *diagnostics) recordUnconvertible(detail string) {
 	if d.unconverted == "" {
 		d.unconverted = detail
 	}
 }
 
-// recordPositionLost records that a token was not found, so that columns cannot be converted in place.
+// recordPositionLost records that Sluice did not find a token, so that columns cannot be converted in place.
 func (d *diagnostics) recordPositionLost() {
 	d.recordUnconvertible("The place of a name or a value was not found in the text.")
 }
 
-// recordUnknownNode records a node of an unknown kind as unconvertible if it may read a column.
+// recordUnknownNode records that Sluice cannot convert columns in a node of an unknown kind. It does so only if the
+// node may read a column.
 func (d *diagnostics) recordUnknownNode(node parse.TreeNode) {
 	if containsColumnOrQuery(node) {
 		d.recordUnconvertible("An expression of the kind " + node.TypeName() + " is not rewritten.")

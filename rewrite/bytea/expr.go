@@ -6,25 +6,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// exprMapper rewrites expressions. It converts mapped columns (bytea stored as text), and values for such columns.
+// exprMapper rewrites expressions. It converts mapped columns (bytea stored as text), and values for mapped columns.
 type exprMapper struct {
 	draft       *draft
 	by          *Conversion
 	columns     *columnResolver
 	comparisons comparisonPlanner
 	queries     subqueryMapper
-	// readAllAsBytea means that the statement reads all mapped columns (bytea stored as text) as bytea, and that no
-	// comparison is changed. This is slow, but the first and last tokens of operands need not be found.
+	// readAllAsBytea means that the statement converts every mapped column to bytea, and compares no hexadecimal
+	// digits. The server then uses no index, but Sluice need not find the first and last tokens of operands.
 	readAllAsBytea bool
 }
 
-// subqueryMapper rewrites the queries within expressions and FROM. The query's names may mean columns of outer. The
-// columns with wanted true return hexadecimal digits, which requires a plain SELECT.
+// subqueryMapper rewrites the queries within expressions and FROM. Names in a query may mean columns of the scope
+// outer. Columns for which wanted is true return hexadecimal digits. Only a plain SELECT can do so.
 type subqueryMapper interface {
 	rewriteQuery(node parse.TreeNode, outer *scope, wanted []bool) queryColumns
 }
 
-// rewriteExpr rewrites an expression. Mapped columns (bytea stored as text) in it are read as bytea.
+// rewriteExpr rewrites an expression so that it reads mapped columns (bytea stored as text) as bytea.
 func (m *exprMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 	node := n.NodeContent()
 	switch node.TypeName() {
@@ -67,7 +67,7 @@ func (m *exprMapper) rewriteExpr(s *scope, n parse.TreeNode) {
 }
 
 // rewriteComparison rewrites a comparison with a mapped column (bytea stored as text) to a comparison of hexadecimal
-// digits. rewriteComparison returns false, without a change, if the column must be read as bytea instead.
+// digits. If the comparison must compare bytea instead, rewriteComparison returns false and changes nothing.
 func (m *exprMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 	var few [3]operand
 	operands := m.comparisons.plan(few[:0], s, node)
@@ -89,7 +89,7 @@ func (m *exprMapper) rewriteComparison(s *scope, node parse.TreeNode) bool {
 }
 
 // arrayToDigits replaces an array constant or parameter by an array of hexadecimal digits. A NULL array and NULL
-// elements stay NULL.
+// elements remain NULL.
 func (m *exprMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	if last < first {
 		m.draft.recordPositionLost()
@@ -98,7 +98,7 @@ func (m *exprMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	text := string(m.draft.Text[m.draft.Tokens[first].Start:m.draft.Tokens[last].End])
 	array := text
 	if isUntyped(n.NodeContent()) {
-		// COALESCE gives a NULL array its type. A cast to bytea[] would also accept arrays of other types.
+		// COALESCE gives the parameter or constant its type. A cast to bytea[] would also accept arrays of other types.
 		array = "COALESCE(" + text + ", NULL::pg_catalog.bytea[])"
 	}
 	made := "CASE WHEN " + array + " IS NULL THEN NULL ELSE ARRAY(SELECT " + m.by.HexSQL("v") + " FROM pg_catalog.unnest(" + array + ") AS u (v)) END"
@@ -108,7 +108,7 @@ func (m *exprMapper) arrayToDigits(n parse.TreeNode, first, last int) {
 	}
 }
 
-// rewriteChildren rewrites the expressions in the fields of a node, for mapped columns (bytea stored as text).
+// rewriteChildren rewrites the expressions in all fields of a node, for mapped columns (bytea stored as text).
 func (m *exprMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	for number, v := range node.EachField() {
 		if int(number) >= len(node.Shape.Fields) {
@@ -125,7 +125,7 @@ func (m *exprMapper) rewriteChildren(s *scope, node parse.TreeNode) {
 	}
 }
 
-// rewriteRow rewrites a row expression. A star in the row is replaced by the columns.
+// rewriteRow rewrites a row expression. If a star in it means a mapped column, it replaces the star by the columns.
 func (m *exprMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	var list []parse.Value
 	all, spelt := node.Values("args"), false
@@ -156,8 +156,8 @@ func (m *exprMapper) rewriteRow(s *scope, node parse.TreeNode) {
 	}
 }
 
-// rewriteRowField rewrites an expression that is a field of a whole row, as in (t).k. rewriteRowField returns false for
-// any other expression.
+// rewriteRowField rewrites an expression that is a field of a whole row, as in (t).k. It returns false for any other
+// expression.
 func (m *exprMapper) rewriteRowField(s *scope, n, node parse.TreeNode) bool {
 	c, ok := s.resolveRowField(node)
 	if ok && c.mapped {
@@ -192,7 +192,7 @@ func (m *exprMapper) convertRef(n, ref parse.TreeNode, c itemColumn) {
 	m.draft.meant.WrapInSample(n, by.byteaTree())
 }
 
-// renameRef replaces the name of a mapped column (bytea stored as text) in a reference by the name on the server.
+// renameRef replaces a mapped column (bytea stored as text) in a reference by the column's name on the server.
 func (m *exprMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	if c.name == c.server {
 		return
@@ -203,8 +203,8 @@ func (m *exprMapper) renameRef(ref parse.TreeNode, c itemColumn) {
 	m.draft.renameField(last, "sval", m.draft.qualifiedNameEnd(m.draft.tokenOf(ref)), c.server)
 }
 
-// convertValue converts a bytea value to hexadecimal digits, between the tokens first and last. The value is written
-// to a mapped column (bytea stored as text) or compared with one.
+// convertValue converts a bytea value, between the tokens first and last, to hexadecimal digits. The client's statement
+// writes the value to a mapped column (bytea stored as text), or compares it with one.
 func (m *exprMapper) convertValue(s *scope, n parse.TreeNode, first, last int) {
 	if n.NodeContent().Is("SetToDefault") {
 		return
@@ -244,7 +244,7 @@ func (m *exprMapper) rewriteSubLink(s *scope, node parse.TreeNode) {
 	m.queries.rewriteQuery(query, s, wanted)
 }
 
-// wantedColumns reports which columns of a subquery an expression compares with mapped bytea columns.
+// wantedColumns says, for each column of a subquery, whether test compares it with a mapped bytea column.
 func (m *exprMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool, any bool) {
 	all := []parse.TreeNode{test}
 	if row := test.NodeContent(); row.Is("RowExpr") {
@@ -257,7 +257,7 @@ func (m *exprMapper) wantedColumns(s *scope, test parse.TreeNode) (wanted []bool
 	return wanted, any
 }
 
-// rewriteCall rewrites the arguments and clauses of a function call.
+// rewriteCall rewrites the arguments and clauses of a function call, for mapped columns (bytea stored as text).
 func (m *exprMapper) rewriteCall(s *scope, node parse.TreeNode) {
 	for _, arg := range node.WrappedNodes("args") {
 		m.rewriteExpr(s, arg)
@@ -275,7 +275,7 @@ func (m *exprMapper) rewriteCall(s *scope, node parse.TreeNode) {
 	m.rewriteWindow(s, node.Child("over"))
 }
 
-// rewriteWindow rewrites the keys and offsets of a window definition.
+// rewriteWindow rewrites the keys and offsets of a window definition, for mapped columns (bytea stored as text).
 func (m *exprMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 	if node.Shape == nil {
 		return
@@ -293,7 +293,7 @@ func (m *exprMapper) rewriteWindow(s *scope, node parse.TreeNode) {
 	}
 }
 
-// rewriteSortKey rewrites a sort key that cannot be the name of a result column.
+// rewriteSortKey rewrites a sort key where SQL does not allow the name of a result column.
 func (m *exprMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 	if sort.Has("use_op") {
 		m.rewriteExpr(s, sort.WrappedNode("node"))
@@ -302,8 +302,8 @@ func (m *exprMapper) rewriteSortKey(s *scope, sort parse.TreeNode) {
 	m.rewriteOrderedKey(s, sort.WrappedNode("node"))
 }
 
-// rewriteOrderedKey rewrites a key by which rows are sorted, grouped or compared. Hexadecimal digits sort as their
-// bytes do.
+// rewriteOrderedKey rewrites a key by which the server sorts, groups or compares rows. A mapped column (bytea stored as
+// text) stays unconverted, because hexadecimal digits sort as their bytes do.
 func (m *exprMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
 	if c, ok := m.columns.bareMappedColumn(s, n); ok {
 		m.renameRef(n.NodeContent(), c)
@@ -312,5 +312,5 @@ func (m *exprMapper) rewriteOrderedKey(s *scope, n parse.TreeNode) {
 	m.rewriteExpr(s, n)
 }
 
-// isUntyped reports whether a value, a constant or a parameter, gets its type from its context.
+// isUntyped reports whether a value gets its type from its context. Constants and parameters do.
 func isUntyped(value parse.TreeNode) bool { return value.Is("A_Const") || value.Is("ParamRef") }

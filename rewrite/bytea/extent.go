@@ -2,11 +2,11 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// spanFinder finds the first and last token of expressions and lists of one statement. The tree has only one position
-// for each node, and no parentheses.
+// spanFinder finds the first and last token of the expressions and lists in one statement. The parse tree does not show
+// them: it has only one position for each node, and no parentheses.
 type spanFinder struct {
 	parse.TokenList
-	// pairs maps each parenthesis and bracket token to its counterpart.
+	// pairs maps the index of each parenthesis and bracket token to the index of its counterpart.
 	pairs []int32
 }
 
@@ -14,10 +14,10 @@ func newSpanFinder(tokens parse.TokenList) spanFinder {
 	return spanFinder{TokenList: tokens, pairs: tokens.BracketPairs()}
 }
 
-// tokenOf returns the token at a node's position, or -1.
+// tokenOf returns the index of the token at a node's position, or -1 if there is none.
 func (f *spanFinder) tokenOf(node parse.TreeNode) int { return f.TokenAt(node.Integer("location")) }
 
-// matchingParen returns the counterpart of the parenthesis at token i, or -1.
+// matchingParen returns the index of the counterpart of the parenthesis at token i, or -1 if there is none.
 func (f *spanFinder) matchingParen(i int) int {
 	if i < 0 || i >= len(f.pairs) {
 		return -1
@@ -33,8 +33,8 @@ func (f *spanFinder) qualifiedNameEnd(i int) int {
 	return f.AfterQualifiedName(i) - 1
 }
 
-// rootToken returns the token at the position that the tree gives for an expression. infix reports that an operand
-// precedes the token.
+// rootToken returns the token at the position that the tree gives for an expression. infix reports that the token is an
+// operator between operands, so that the expression begins before it.
 func (f *spanFinder) rootToken(n parse.TreeNode) (at int, infix bool) {
 	at = -1
 	switch n.TypeName() {
@@ -56,7 +56,7 @@ func (f *spanFinder) rootToken(n parse.TreeNode) (at int, infix bool) {
 	return at, false
 }
 
-// exprEnd returns the last token of an expression that begins at token start, or -1 if the end is unclear.
+// exprEnd returns the last token of the expression n, which begins at token start. It returns -1 if the end is unclear.
 func (f *spanFinder) exprEnd(n parse.TreeNode, start int) int {
 	if n.Is("A_Indirection") {
 		return f.indirectionEnd(n, start)
@@ -81,7 +81,7 @@ func (f *spanFinder) exprEnd(n parse.TreeNode, start int) int {
 	return f.prefixEnd(n, at)
 }
 
-// infixEnd returns the last token of an expression whose operator is token at.
+// infixEnd returns the last token of an expression whose operator, between operands, is at token at.
 func (f *spanFinder) infixEnd(n parse.TreeNode, at int) int {
 	switch {
 	case n.Is("TypeCast"):
@@ -92,7 +92,7 @@ func (f *spanFinder) infixEnd(n parse.TreeNode, at int) int {
 	return -1
 }
 
-// prefixEnd returns the last token of an expression that begins at its position, token at.
+// prefixEnd returns the last token of an expression whose first token is at.
 func (f *spanFinder) prefixEnd(n parse.TreeNode, at int) int {
 	switch n.TypeName() {
 	case "ColumnRef":
@@ -121,7 +121,7 @@ func (f *spanFinder) prefixEnd(n parse.TreeNode, at int) int {
 	return -1
 }
 
-// literalEnd returns the last token of a constant with a type before it, as in date '2026-01-01'.
+// literalEnd returns the last token of a constant that follows its type, as in date '2026-01-01'.
 func (f *spanFinder) literalEnd(n parse.TreeNode, start int) int {
 	if !n.Is("TypeCast") || start < 0 || !f.IsName(start) {
 		return -1
@@ -133,7 +133,7 @@ func (f *spanFinder) literalEnd(n parse.TreeNode, start int) int {
 	return f.stringEnd(at)
 }
 
-// stringEnd returns the last token of a constant, which may continue on the next line.
+// stringEnd returns the last token of the constant at token at. A string constant may continue on the next line.
 func (f *spanFinder) stringEnd(at int) int {
 	if at >= len(f.Tokens) {
 		return -1
@@ -144,7 +144,7 @@ func (f *spanFinder) stringEnd(at int) int {
 	return at
 }
 
-// callEnd returns the last token of a function call whose arguments open at token i.
+// callEnd returns the last token of a function call. Token i is the parenthesis that opens its arguments.
 func (f *spanFinder) callEnd(i int) int {
 	if !f.IsPunct(i, '(') {
 		return -1
@@ -165,7 +165,7 @@ func (f *spanFinder) callEnd(i int) int {
 	return end
 }
 
-// caseEnd returns the END token of the CASE at token i.
+// caseEnd returns the token END that closes the CASE at token i, or -1 if there is none.
 func (f *spanFinder) caseEnd(i int) int {
 	for depth := 0; i >= 0 && i < len(f.Tokens); i++ {
 		switch {
@@ -185,7 +185,7 @@ func (f *spanFinder) caseEnd(i int) int {
 	return -1
 }
 
-// typeEnd returns the last token of a type name that begins at token i.
+// typeEnd returns the last token of the type name that begins at token i, or -1 if the end is unclear.
 func (f *spanFinder) typeEnd(i int) int {
 	ph := &f.TokenList
 	if !ph.IsName(i) || ph.IsKeyword(i, "interval") || ph.IsKeyword(i, "setof") || ph.IsKeyword(i, "national") {
@@ -227,7 +227,8 @@ func (f *spanFinder) indirectionEnd(n parse.TreeNode, start int) int {
 	return i
 }
 
-// exprBegin returns the first token of an expression that ends at token end, or -1 if the start is unclear.
+// exprBegin returns the first token of the expression n, which ends at token end. It returns -1 if the start is
+// unclear.
 func (f *spanFinder) exprBegin(n parse.TreeNode, end int) int {
 	at, infix := f.rootToken(n)
 	if at < 0 || end < 0 {
@@ -250,8 +251,8 @@ func (f *spanFinder) exprBegin(n parse.TreeNode, end int) int {
 	return -1
 }
 
-// itemSpans returns the first and last tokens of the n items of a list whose parenthesis or bracket opens at token i.
-// itemSpans returns nil if the list does not have n items.
+// itemSpans returns the first and last token of each of the n items of a list. Token i is the parenthesis or bracket
+// that opens the list. itemSpans returns nil if the list does not have n items.
 func (f *spanFinder) itemSpans(i, n int) [][2]int {
 	end := f.matchingParen(i)
 	if end < 0 {
@@ -277,10 +278,10 @@ func (f *spanFinder) itemSpans(i, n int) [][2]int {
 	return all
 }
 
-// itemEnd returns the last token of a list item that begins at token i. The list has no parentheses.
+// itemEnd returns the last token of a list item that begins at token i. The list itself is not in parentheses.
 func (f *spanFinder) itemEnd(i int) int { return f.BareItemEnd(i, f.matchingParen) }
 
-// rowItemSpans returns the first and last token of each element of a row.
+// rowItemSpans returns the first and last token of each element of a row, such as ROW(a, b).
 func (f *spanFinder) rowItemSpans(row parse.TreeNode) [][2]int {
 	at := f.tokenOf(row)
 	if !f.IsPunct(at, '(') {
@@ -289,7 +290,7 @@ func (f *spanFinder) rowItemSpans(row parse.TreeNode) [][2]int {
 	return f.itemSpans(at, len(row.Values("args")))
 }
 
-// targetEnd returns the last token of a result column's expression, or -1 if it is unclear.
+// targetEnd returns the last token of a result column's expression, or -1 if the end is unclear.
 func (f *spanFinder) targetEnd(target parse.TreeNode) int {
 	start := f.tokenOf(target)
 	if end := f.exprEnd(target.Child("val"), start); end >= 0 {

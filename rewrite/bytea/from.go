@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// fromMapper rewrites FROM and WITH clauses, and adds their items to a scope.
+// fromMapper rewrites FROM and WITH clauses, and adds the tables and queries in them to a scope.
 type fromMapper struct {
 	draft   *draft
 	columns *columnResolver
@@ -14,15 +14,15 @@ type fromMapper struct {
 	queries subqueryMapper
 }
 
-// addFromItems adds the items of FROM, or of USING in a DELETE, to a scope.
+// addFromItems adds to a scope the items of FROM, or of USING in a DELETE.
 func (m *fromMapper) addFromItems(s *scope, items []parse.TreeNode) {
 	for _, n := range items {
 		s.columnView = s.union(m.resolveFromItem(s, s.columnView, n))
 	}
 }
 
-// resolveFromItem returns the columns of one item of FROM, as a columnView. beside is the columnView that LATERAL may
-// refer to.
+// resolveFromItem returns the columns of one item of FROM. beside has the columns of the items before it, to which a
+// LATERAL item may refer.
 func (m *fromMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNode) columnView {
 	node := n.NodeContent()
 	switch node.TypeName() {
@@ -55,12 +55,12 @@ func (m *fromMapper) resolveFromItem(s *scope, beside columnView, n parse.TreeNo
 	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// oneColumnFuncs are functions of pg_catalog that return one column for each call.
+// oneColumnFuncs are functions of pg_catalog that return one column if a FROM item calls them.
 var oneColumnFuncs = []string{"unnest", "generate_series", "generate_subscripts", "regexp_split_to_table", "string_to_table",
 	"json_array_elements", "jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text",
 	"json_object_keys", "jsonb_object_keys", "regexp_matches"}
 
-// resolveFromFunction returns the columns of a function in FROM, as a columnView. The columns of functions with several
+// resolveFromFunction returns the columns of a function in FROM. For a function that may return several columns, the
 // columns are unknown.
 func (m *fromMapper) resolveFromFunction(s *scope, beside columnView, node parse.TreeNode) columnView {
 	around := &scope{columnView: beside, outer: s.outer, ctes: s.ctes}
@@ -98,7 +98,8 @@ func (m *fromMapper) resolveFromFunction(s *scope, beside columnView, node parse
 
 func unmappedColumn(name string) itemColumn { return itemColumn{name: name, server: name} }
 
-// resolveJoin returns the columns of a join, as a columnView. The join's condition refers to its two sides.
+// resolveJoin returns the columns of a join. It also rewrites the join's condition, which refers to the join's two
+// sides.
 func (m *fromMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNode) columnView {
 	left := m.resolveFromItem(s, beside, node.WrappedNode("larg"))
 	right := m.resolveFromItem(s, beside.union(left), node.WrappedNode("rarg"))
@@ -122,7 +123,7 @@ func (m *fromMapper) resolveJoin(s *scope, beside columnView, node parse.TreeNod
 	return both
 }
 
-// naturalJoinColumns returns the names of the columns that NATURAL JOIN merges.
+// naturalJoinColumns returns the names of the columns that a NATURAL JOIN of left and right merges.
 func (m *fromMapper) naturalJoinColumns(left, right columnView) (names []string) {
 	if (left.unknown || right.unknown) && (left.hasMapped() || right.hasMapped()) {
 		m.draft.recordUnconvertible("NATURAL JOIN of a table whose columns are not known is not rewritten.")
@@ -135,8 +136,8 @@ func (m *fromMapper) naturalJoinColumns(left, right columnView) (names []string)
 	return names
 }
 
-// mergedColumns returns the columns of a join that merges the columns named in using. same maps the name of a mapped
-// column (bytea stored as text) to its server name if both sides share it. No other merged column may be mapped.
+// mergedColumns returns the columns of a join that merges the columns named in using. same maps a name to its server
+// name if it means a mapped column (bytea stored as text) on the two sides. No other merged column may be mapped.
 func (m *fromMapper) mergedColumns(left, right columnView, using []string, same map[string]string) []itemColumn {
 	set := make(map[string]bool, len(using))
 	var all, rest []itemColumn
@@ -159,8 +160,8 @@ func (m *fromMapper) mergedColumns(left, right columnView, using []string, same 
 	return append(all, rest...)
 }
 
-// rewriteUsing rewrites the names in JOIN USING that are mapped columns (bytea stored as text) on both sides.
-// rewriteUsing returns their names on the server.
+// rewriteUsing replaces names in JOIN USING that mean mapped columns (bytea stored as text) on the two sides. It
+// returns the columns' names on the server.
 func (m *fromMapper) rewriteUsing(node parse.TreeNode, left, right columnView) map[string]string {
 	if !node.Child("rarg").Is("RangeVar") || node.Flag("is_natural") {
 		return nil
@@ -192,7 +193,8 @@ func (m *fromMapper) rewriteUsing(node parse.TreeNode, left, right columnView) m
 	return same
 }
 
-// soleMappedColumn returns the mapped column (bytea stored as text) with a name, if that name is unambiguous.
+// soleMappedColumn returns the mapped column (bytea stored as text) of this name. ok is false if the name is ambiguous
+// or means no mapped column.
 func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	n := 0
 	for _, c := range v.columns {
@@ -203,8 +205,7 @@ func soleMappedColumn(v columnView, name string) (found itemColumn, ok bool) {
 	return found, n == 1 && found.mapped
 }
 
-// aliasJoin returns the columns of a join with an alias, as a columnView. The alias hides the names of the joined
-// items.
+// aliasJoin returns the columns of a join that has an alias. The alias hides the names of the joined tables.
 func (m *fromMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView {
 	if both.hasMapped() {
 		m.draft.recordUnconvertible("A join with an alias over a mapped table is not rewritten.")
@@ -216,7 +217,7 @@ func (m *fromMapper) aliasJoin(both columnView, alias parse.TreeNode) columnView
 	return it.applyAlias(alias).asView()
 }
 
-// addCTEs adds the WITH queries of a clause to a scope, so that names in the scope can refer to them.
+// addCTEs adds the WITH queries of a clause to a scope, so that names in the scope can refer to the queries.
 func (m *fromMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return
@@ -248,7 +249,7 @@ func (m *fromMapper) addCTEs(s *scope, clause parse.TreeNode) {
 	}
 }
 
-// recursiveQueryColumns returns the result columns of a recursive query, by its first SELECT.
+// recursiveQueryColumns returns the result columns of a recursive query, which are those of its first SELECT.
 func recursiveQueryColumns(query parse.TreeNode) queryColumns {
 	for query.Child("larg").Shape != nil {
 		query = query.Child("larg")

@@ -2,7 +2,7 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// createIndex rewrites CREATE INDEX over mapped columns (bytea stored as text).
+// createIndex rewrites a CREATE INDEX over mapped columns (bytea stored as text).
 func (d *ddlMapper) createIndex(index parse.TreeNode) {
 	rel := d.findRelation(index.Child("relation"))
 	if rel == nil || !rel.HasMapped() {
@@ -30,8 +30,8 @@ func (d *ddlMapper) createIndex(index parse.TreeNode) {
 	}
 }
 
-// renameIndexColumns renames the columns of an index, whose list opens at token open. renameIndexColumns reports
-// whether one of the columns is mapped (bytea stored as text).
+// renameIndexColumns replaces mapped columns (bytea stored as text) in an index by their names on the server. The
+// index's columns are in field, and the list opens at token open. touched reports whether one of them is mapped.
 func (d *ddlMapper) renameIndexColumns(t *MappedTable, index parse.TreeNode, field string, open int) (touched bool) {
 	ph := d.statementTokens()
 	i := open + 1
@@ -56,7 +56,8 @@ func (d *ddlMapper) renameIndexColumns(t *MappedTable, index parse.TreeNode, fie
 	return touched
 }
 
-// clientIndexColumns returns the client's names of an index's columns, from which PostgreSQL makes the index name.
+// clientIndexColumns returns the names that clients use for an index's columns. PostgreSQL makes the index's name from
+// them.
 func (d *ddlMapper) clientIndexColumns(index parse.TreeNode) []string {
 	var columns []string
 	for _, field := range []string{"index_params", "index_including_params"} {

@@ -26,8 +26,8 @@ func (m *queryMapper) rewriteInsert(node parse.TreeNode, outer *scope) queryColu
 	return made
 }
 
-// rewriteInsertColumns rewrites the column list of an INSERT. wanted reports for each target column whether it is
-// mapped (bytea stored as text).
+// rewriteInsertColumns rewrites the column list of an INSERT. wanted says, for each target column, whether it is mapped
+// (bytea stored as text).
 func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNode) (wanted []bool) {
 	if !node.Has("cols") {
 		for _, c := range target.items[0].columns {
@@ -41,7 +41,7 @@ func (m *queryMapper) rewriteInsertColumns(target columnView, node parse.TreeNod
 	return wanted
 }
 
-// rewriteTargetColumn rewrites an INSERT's target column, and reports whether it is mapped (bytea stored as text).
+// rewriteTargetColumn rewrites a target column's name, and reports whether the column is mapped (bytea stored as text).
 func (m *queryMapper) rewriteTargetColumn(target columnView, res parse.TreeNode) bool {
 	name := res.Text("name")
 	for _, c := range target.items[0].columns {
@@ -98,8 +98,8 @@ func (m *queryMapper) insertValues(s *scope, node, query parse.TreeNode, wanted 
 	}
 }
 
-// insertQueryStart returns the first token of an INSERT's query, after the table, its columns and OVERRIDING. The
-// result is -1 if the query is not found.
+// insertQueryStart returns the first token of an INSERT's query, which follows the table, its columns and OVERRIDING.
+// It returns -1 if it does not find the query.
 func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 	i := m.draft.qualifiedNameEnd(m.draft.tokenOf(node.Child("relation")))
 	if i < 0 {
@@ -120,7 +120,7 @@ func (m *queryMapper) insertQueryStart(node parse.TreeNode) int {
 	return i
 }
 
-// insertQuery rewrites the query of an INSERT ... SELECT, whose result columns become digits where wanted is true.
+// insertQuery rewrites the query of an INSERT ... SELECT. Result columns with wanted true become hexadecimal digits.
 func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted []bool) {
 	if !anyTrue(wanted) {
 		m.rewriteQuery(query, s, nil)
@@ -134,8 +134,8 @@ func (m *queryMapper) insertQuery(s *scope, node, query parse.TreeNode, wanted [
 	m.wrapInsertQuery(s, node, query, head, wanted)
 }
 
-// wrapInsertQuery puts around the query of an INSERT another query that converts result columns to hexadecimal
-// digits.
+// wrapInsertQuery makes the query of an INSERT a subquery of another query. The other query converts result columns to
+// hexadecimal digits.
 func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head int, wanted []bool) {
 	end := m.insertQueryEnd(head)
 	if end < 0 {
@@ -172,7 +172,7 @@ func (m *queryMapper) wrapInsertQuery(s *scope, node, query parse.TreeNode, head
 	m.draft.meant.Set(node.WrappedNode("select_stmt"), "select_stmt", parse.Value{Bytes: outer.Wire})
 }
 
-// insertQueryEnd returns the last token of an INSERT's query, which begins at token i.
+// insertQueryEnd returns the last token of an INSERT's query that begins at token i, or -1 if it does not find the end.
 func (m *queryMapper) insertQueryEnd(i int) int {
 	if i < 0 {
 		return -1
@@ -190,7 +190,7 @@ func (m *queryMapper) insertQueryEnd(i int) int {
 	return i - 1
 }
 
-// rewriteOnConflict rewrites the ON CONFLICT clause of an INSERT.
+// rewriteOnConflict rewrites the ON CONFLICT clause of an INSERT, for mapped columns (bytea stored as text).
 func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause parse.TreeNode) {
 	if clause.Shape == nil {
 		return
@@ -211,7 +211,7 @@ func (m *queryMapper) rewriteOnConflict(s *scope, target columnView, clause pars
 	}
 }
 
-// rewriteConflictTarget rewrites the columns and the condition by which ON CONFLICT finds an index.
+// rewriteConflictTarget rewrites the columns and the condition in ON CONFLICT by which the server chooses an index.
 func (m *queryMapper) rewriteConflictTarget(s *scope, target columnView, infer parse.TreeNode) {
 	elements := infer.WrappedNodes("index_elems")
 	if len(elements) > 0 {

@@ -6,12 +6,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// givenNames maps constraints to the names that Sluice gives them. A constraint's key is the address of its node's
-// bytes.
+// givenNames maps constraints to the names that Sluice gives them. The address of a node's bytes identifies a
+// constraint.
 type givenNames map[*byte]string
 
-// chooseConstraintNames chooses names for unnamed constraints over mapped bytea columns, as PostgreSQL would for the
-// clients' column names. Clients see the names in errors, and use them in ON CONFLICT ON CONSTRAINT.
+// chooseConstraintNames chooses names for unnamed constraints over mapped columns (bytea stored as text). The names are
+// those that PostgreSQL would derive from the clients' column names. Clients see them in errors and use them in ON
+// CONFLICT.
 func (d *ddlMapper) chooseConstraintNames(t *MappedTable, create parse.TreeNode) givenNames {
 	given := givenNames{}
 	if len(t.mapped) == 0 {
@@ -33,8 +34,8 @@ func (d *ddlMapper) chooseConstraintNames(t *MappedTable, create parse.TreeNode)
 	return given
 }
 
-// repeatedConstraints returns the UNIQUE constraints that repeat an earlier constraint or the PRIMARY KEY. PostgreSQL
-// creates one index for equal constraints, with the name of the first.
+// repeatedConstraints returns the UNIQUE constraints that equal an earlier constraint or the PRIMARY KEY. PostgreSQL
+// creates one index for equal constraints, with the name of the first one.
 func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	said, same := map[string]bool{}, map[*byte]bool{}
 	deferred := deferralCodes(create)
@@ -55,8 +56,8 @@ func repeatedConstraints(create parse.TreeNode) map[*byte]bool {
 	return same
 }
 
-// deferralCodes maps each deferrable constraint to a short code for its DEFERRABLE and INITIALLY DEFERRED. For a
-// column constraint these two are separate nodes after the constraint.
+// deferralCodes maps each deferrable constraint to a code for its options DEFERRABLE and INITIALLY DEFERRED. The
+// options of a column constraint are nodes of their own, after the constraint's node.
 func deferralCodes(create parse.TreeNode) map[*byte]string {
 	all := map[*byte]string{}
 	var last *byte
@@ -87,7 +88,7 @@ func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, ke
 	label := "check"
 	switch parse.ConstrType(constraint.Integer("contype")) {
 	case parse.CONSTR_CHECK:
-		if columns = parse.AppendColumnNames(constraint.Child("raw_expr"), nil); len(columns) > 1 { // the name contains the column only if there is one
+		if columns = parse.AppendColumnNames(constraint.Child("raw_expr"), nil); len(columns) > 1 { // the name contains a column only if there is just one
 			columns = nil
 		}
 	case parse.CONSTR_UNIQUE:
@@ -97,14 +98,14 @@ func (d *ddlMapper) nameConstraint(t *MappedTable, constraint parse.TreeNode, ke
 		columns, label = keys, "fkey"
 	}
 	name := taken.choose(t.name, columns, label)
-	for _, column := range columns { // names with a number also apply to mapped columns
+	for _, column := range columns { // columns may contain names with a number, such as a1
 		if t.IsMapped(column) {
 			given[&constraint.Wire[0]] = name
 		}
 	}
 }
 
-// constraintToken returns the first token of a constraint after the constraint's name.
+// constraintToken returns the token of a constraint's definition, after CONSTRAINT and the constraint's name.
 func (d *ddlMapper) constraintToken(constraint parse.TreeNode) int {
 	i := d.tokenAt(constraint.Integer("location"))
 	if d.statementTokens().IsKeyword(i, "constraint") {
@@ -133,7 +134,7 @@ func (d *ddlMapper) rewriteConstraint(t *MappedTable, constraint parse.TreeNode,
 	}
 }
 
-// renameKeyColumns renames the columns in a PRIMARY KEY or UNIQUE constraint of a table.
+// renameKeyColumns replaces the columns in a PRIMARY KEY or UNIQUE constraint by their names on the server.
 func (d *ddlMapper) renameKeyColumns(t *MappedTable, constraint parse.TreeNode) {
 	if constraint.Child("keys").Shape == nil || len(t.mapped) == 0 {
 		return // a column constraint, or USING INDEX
@@ -147,11 +148,12 @@ func (d *ddlMapper) renameKeyColumns(t *MappedTable, constraint parse.TreeNode) 
 	d.renameList(constraint, "including", ph.ClosingParen(open)+2, t.IsMapped)
 }
 
-// renameForeignKey renames the mapped bytea columns of a FOREIGN KEY, on the referencing and the referenced side.
+// renameForeignKey replaces the mapped columns (bytea stored as text) of a FOREIGN KEY by their names on the server. It
+// does so for the referencing and the referenced columns.
 func (d *ddlMapper) renameForeignKey(t *MappedTable, constraint parse.TreeNode, keys []string) {
 	to := constraint.Child("pktable")
 	if to.Text("relname") != t.name || to.Text("schemaname") != t.schema {
-		d.findRelation(to) // refuses an unknown table
+		d.findRelation(to) // findRelation refuses the statement if the table is unknown
 	}
 	referred := d.r.referencedColumns(t, constraint)
 	ph := d.statementTokens()

@@ -8,29 +8,29 @@ import (
 // ColumnsKey is the configuration key that sets Mapping.Columns.
 const ColumnsKey = "rewrite.bytea_columns"
 
-// MaxMapped is the maximum length in bytes of a clients' name for a mapped column (bytea stored as text).
+// MaxMapped is the greatest length in bytes of a mapped column's name, so that the server's suffix fits.
 const MaxMapped = parse.MaxName - len(schema.MappedSuffix)
 
-// Mapping rewrites the statements of one text for tables with mapped columns (bytea stored as text).
+// Mapping rewrites the statements of one text that concern tables with mapped columns (bytea stored as text).
 type Mapping struct {
-	Names *schema.NameResolver // decide which columns are mapped
+	Names *schema.NameResolver // decides which columns are mapped
 	By    *Conversion
 	// Check means that new tables get a CHECK constraint for each mapped column (bytea stored as text).
 	Check bool
-	// Columns lists "table.column" pairs that new tables map although no key contains the columns.
+	// Columns lists "table.column" pairs of columns that no key contains. New tables map these columns all the same.
 	Columns []string
 	Text    []byte
 	Tokens  *parse.TokenCache // the tokens of the current statement
 }
 
-// MappedEdits has the edits that rewrite a client's statement for mapped columns (bytea stored as text). With the
-// zero MappedEdits, the server gets the client's statement.
+// MappedEdits has the edits that rewrite a client's statement for mapped columns (bytea stored as text). The zero
+// MappedEdits leaves the statement unchanged.
 type MappedEdits struct {
-	// Maps means that the statement concerns mapped bytea columns, so that the client's text must not be sent.
+	// Maps means that the statement concerns mapped columns. Sluice must not send the client's text.
 	Maps bool
-	// Derived means that tables with mapped bytea columns became subqueries, so that no index over such a column helps.
+	// Derived means that subqueries replaced tables with mapped columns. No index over a mapped column then helps.
 	Derived bool
-	// Again means that the first form of the statement failed verification, and that this is another form.
+	// Again means that these edits are the second form of the statement, because the first form failed verification.
 	Again bool
 	Edits []parse.Edit
 	Meant parse.TreeChanges
@@ -38,15 +38,15 @@ type MappedEdits struct {
 	Refusal *RefusalError
 }
 
-// RefusalError is the error with which Sluice refuses a statement over mapped columns (bytea stored as text). Code is
-// a SQLSTATE. Unsent means that the server must not get the statement.
+// RefusalError is the error with which Sluice refuses a statement over mapped columns (bytea stored as text). Code is a
+// SQLSTATE. Unsent means that Sluice must not send the statement to the server.
 type RefusalError struct {
 	Code, Message, Detail, Hint string
 	Unsent                      bool
 }
 
-// MapStatement returns the rewritten form of a statement for mapped columns (bytea stored as text). node is the
-// statement's tree, start and end are its offsets in the text.
+// MapStatement returns the edits of a statement for mapped columns (bytea stored as text). node is the statement's
+// tree. start and end are the statement's byte offsets in the text.
 func (m *Mapping) MapStatement(node parse.TreeNode, start, end int) MappedEdits {
 	switch {
 	case m.namesMappedRowType(node):
@@ -78,12 +78,12 @@ func (m *Mapping) namesMappedRowType(node parse.TreeNode) bool {
 	return false
 }
 
-// typeNames are types of PostgreSQL whose name a table may have, too. An unqualified name means the type,
-// because pg_catalog is first in search paths that do not name it.
+// typeNames are names of PostgreSQL's types that a table may also have. Without a schema, the name means the type,
+// because PostgreSQL searches pg_catalog first.
 var typeNames = parse.WordSet(`text bytea name date uuid json jsonb path point box circle line lseg polygon money oid char inet cidr xml
 	record void any bit varbit xid tid cid regclass regtype regproc tsvector tsquery`)
 
-// NewRefusalError returns the refusal of a statement over mapped columns (bytea stored as text) without a correct
+// NewRefusalError returns the error for a statement over mapped columns (bytea stored as text) that has no correct
 // form. detail is the reason.
 func NewRefusalError(detail string) *RefusalError {
 	return &RefusalError{Unsent: true, Code: "0A000", Message: "cannot map the bytea columns of the statement", Detail: detail,

@@ -2,19 +2,19 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// A parameter without a declared type gets its type from the first expression that needs one. A conversion to digits
-// needs a type earlier than PostgreSQL's own evaluation would. A parameter that occurs in the conversion and again
-// later could then be bytea instead of text.
+// A parameter without a declared type gets its type from the first expression that needs one. Sluice's conversion to
+// digits needs a type, and PostgreSQL reads it earlier than the comparison or assignment that the client wrote. A
+// parameter that also occurs elsewhere could then be bytea instead of text.
 
-// paramChecker finds parameters that a conversion to hexadecimal digits would give another type.
+// paramChecker finds parameters that would get another type by a conversion to hexadecimal digits.
 type paramChecker struct {
-	// repeats means that a parameter occurs more than once in the statement.
+	// repeats means that at least one parameter occurs more than once in the statement.
 	repeats  bool
 	columns  *columnResolver
 	problems *diagnostics
 }
 
-// repeatsParameter reports whether a parameter occurs more than once in a statement.
+// repeatsParameter reports whether at least one parameter occurs more than once in a statement.
 func repeatsParameter(tokens *parse.TokenList) bool {
 	seen := map[string]bool{}
 	for i := range tokens.Tokens {
@@ -30,13 +30,13 @@ func repeatsParameter(tokens *parse.TokenList) bool {
 	return false
 }
 
-// keepsParamTypes reports whether no parameter gets another type because some items are converted to hexadecimal
-// digits. items are in the order in which the server reads them.
+// keepsParamTypes reports whether all parameters keep their types when some items become hexadecimal digits. items are
+// in the order in which the server reads them. digits says which items become digits.
 func (p *paramChecker) keepsParamTypes(s *scope, items []parse.TreeNode, digits []bool) bool {
 	if !p.repeats {
 		return true
 	}
-	last := map[int]int{} // by parameter: the last item that needs its type
+	last := map[int]int{} // for each parameter, the last item that needs its type
 	for i, n := range items {
 		if n.NodeContent().Is("ParamRef") && i < len(digits) && digits[i] {
 			continue
@@ -51,8 +51,7 @@ func (p *paramChecker) keepsParamTypes(s *scope, items []parse.TreeNode, digits 
 	return true
 }
 
-// checkQueryParamTypes refuses a query in which the conversion to hexadecimal digits could change the type of a
-// parameter.
+// checkQueryParamTypes refuses a query if the conversion to hexadecimal digits could change the type of a parameter.
 func (p *paramChecker) checkQueryParamTypes(s *scope, query parse.TreeNode, digits []bool) {
 	var items []parse.TreeNode
 	for target := range query.List("target_list") {
@@ -69,15 +68,15 @@ func (p *paramChecker) checkQueryParamTypes(s *scope, query parse.TreeNode, digi
 	}
 }
 
-// checkAssignedParamTypes refuses assignments in which the conversion to hexadecimal digits could change the type of a
-// parameter. node is an UPDATE or ON CONFLICT clause.
+// checkAssignedParamTypes refuses assignments if the conversion to hexadecimal digits could change the type of a
+// parameter. node is an UPDATE or an ON CONFLICT clause.
 func (p *paramChecker) checkAssignedParamTypes(s *scope, target columnView, node parse.TreeNode) {
 	if !p.repeats {
 		return
 	}
 	var items []parse.TreeNode
 	var digits []bool
-	var source parse.TreeNode // of an assignment to several columns; the first one has it
+	var source parse.TreeNode // the source of an assignment to several columns, which is in the first target
 	for _, n := range node.WrappedNodes("target_list") {
 		res := n.NodeContent()
 		val := res.WrappedNode("val")
@@ -98,7 +97,7 @@ func (p *paramChecker) checkAssignedParamTypes(s *scope, target columnView, node
 	}
 }
 
-// isMappedTarget reports whether a column name means a mapped column (bytea stored as text) of the target table.
+// isMappedTarget reports whether name is a mapped column (bytea stored as text) of the target table.
 func isMappedTarget(target columnView, name string) bool {
 	for _, c := range target.items[0].columns {
 		if c.name == name && c.mapped {
@@ -108,7 +107,7 @@ func isMappedTarget(target columnView, name string) bool {
 	return false
 }
 
-// visitTypedParams calls found for each parameter to which an expression may give another type than bytea.
+// visitTypedParams calls found for each parameter in n that may get another type than bytea from n.
 func (p *paramChecker) visitTypedParams(s *scope, n parse.TreeNode, found func(number int)) {
 	node := n.NodeContent()
 	switch {
@@ -132,7 +131,7 @@ func (p *paramChecker) visitTypedParams(s *scope, n parse.TreeNode, found func(n
 	}
 }
 
-// refuseParamTypeChange refuses a statement in which the conversion to hexadecimal digits could change the type of a
+// refuseParamTypeChange refuses the statement, because the conversion to hexadecimal digits could change the type of a
 // parameter.
 func (p *paramChecker) refuseParamTypeChange() {
 	if p.problems.refusal == nil {

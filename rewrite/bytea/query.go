@@ -2,12 +2,12 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// Clients know a mapped column as bytea, and the server stores hexadecimal digits as text under another name. A read of
-// the column c becomes decode(c, 'hex'). A value that is written to a mapped column or compared with one becomes
-// encode(value, 'hex'). Therefore the server's answers need no change.
+// Clients know a mapped column as bytea. The server stores it as text of hexadecimal digits, under another name. Where
+// a statement reads the column c, Sluice writes decode(c, 'hex'). Where it writes a value to the column or compares a
+// value with the column, Sluice writes encode(value, 'hex'). Therefore the server's answers need no change.
 
-// queryMapper rewrites one statement that reads or writes rows, for mapped columns (bytea stored as text). Each field
-// that rewrites a kind of SQL uses the fields before it.
+// queryMapper rewrites one statement that reads or writes rows, for mapped columns (bytea stored as text). Each of its
+// mappers uses only the fields before it.
 type queryMapper struct {
 	by      *Conversion
 	draft   draft
@@ -18,7 +18,7 @@ type queryMapper struct {
 	selects selectMapper
 }
 
-// newQueryMapper returns the mapper of the statement from start to end of the text.
+// newQueryMapper returns the queryMapper of the statement between the byte offsets start and end of the text.
 func (m *Mapping) newQueryMapper(start, end int, readAllAsBytea bool) *queryMapper {
 	q := &queryMapper{by: m.By, draft: m.newDraft(start, end)}
 	q.columns = columnResolver{names: m.Names, problems: &q.draft.diagnostics}
@@ -30,7 +30,7 @@ func (m *Mapping) newQueryMapper(start, end int, readAllAsBytea bool) *queryMapp
 	return q
 }
 
-// isQueryStatement reports whether mapQuery rewrites statements of this kind.
+// isQueryStatement reports whether mapQuery, and not mapDDL, rewrites statements of this kind.
 func isQueryStatement(node parse.TreeNode) bool {
 	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt",
@@ -40,8 +40,8 @@ func isQueryStatement(node parse.TreeNode) bool {
 	return false
 }
 
-// mapQuery returns the rewritten form of a statement that reads or writes rows, for mapped columns (bytea stored as
-// text). If columns cannot be converted in place, the form reads mapped tables as subqueries.
+// mapQuery returns the edits of a statement that reads or writes rows, for mapped columns (bytea stored as text). If
+// columns cannot be converted in place, subqueries replace the mapped tables.
 func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) MappedEdits {
 	if !m.namesMappedRelation(node) {
 		return MappedEdits{}
@@ -60,9 +60,9 @@ func (m *Mapping) mapQuery(node parse.TreeNode, start, end int) MappedEdits {
 	return MappedEdits{Maps: true, Derived: derived, Edits: d.edits, Meant: d.meant}
 }
 
-// AlternativeForm returns another rewritten form, for mapped columns (bytea stored as text), of a statement that
-// reads or writes rows. The form reads all columns as bytea, or mapped tables as subqueries. means verifies the text
-// of a form. ok is false if no form passes, and for other statements.
+// AlternativeForm returns the edits of a second form of a statement that reads or writes rows, for mapped columns
+// (bytea stored as text). The form reads all mapped columns as bytea, or replaces mapped tables by subqueries. means
+// verifies the text of a form. ok is false if no form passes, and for other statements.
 func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means func(text string, meant parse.TreeChanges) bool) (made MappedEdits, ok bool) {
 	if !isQueryStatement(node) || !m.namesMappedRelation(node) {
 		return MappedEdits{}, false
@@ -85,14 +85,16 @@ func (m *Mapping) AlternativeForm(node parse.TreeNode, start, end int, means fun
 	return MappedEdits{}, false
 }
 
-// convertInPlace returns a statement's draft, with its references to mapped bytea columns converted where they are.
+// convertInPlace returns the draft of a statement in which each reference to a mapped column (bytea stored as text) is
+// converted where it is.
 func (m *Mapping) convertInPlace(node parse.TreeNode, start, end int, readAllAsBytea bool) *draft {
 	q := m.newQueryMapper(start, end, readAllAsBytea)
 	q.rewriteStatement(node)
 	return &q.draft
 }
 
-// namesMappedRelation reports whether a tree names a relation that has mapped bytea columns, or may have them.
+// namesMappedRelation reports whether a tree names a relation that has, or may have, mapped columns (bytea stored as
+// text).
 func (m *Mapping) namesMappedRelation(node parse.TreeNode) bool {
 	if node.Shape == nil {
 		return false
@@ -125,8 +127,8 @@ func (m *queryMapper) rewriteStatement(node parse.TreeNode) {
 	}
 }
 
-// rewriteQuery rewrites a query, or a change of data with RETURNING, as subqueryMapper says. rewriteQuery returns the
-// result columns.
+// rewriteQuery rewrites a query, or an INSERT, UPDATE or DELETE, as subqueryMapper describes. It returns the result
+// columns.
 func (m *queryMapper) rewriteQuery(node parse.TreeNode, outer *scope, wanted []bool) queryColumns {
 	switch node.TypeName() {
 	case "SelectStmt":

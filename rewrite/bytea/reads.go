@@ -2,17 +2,18 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// CHECKs, generated columns, DEFAULTs and index expressions refer to one relation and contain no query. The functions
-// in this file make these expressions read mapped columns (bytea stored as text) as bytea.
+// CHECKs, generated columns, DEFAULTs and index expressions refer to one table and contain no query. The functions in
+// this file change these expressions so that they read mapped columns (bytea stored as text) as bytea.
 
-// wrapOperand returns the expression in sample, with operand in the place of NULL.
+// wrapOperand returns the expression in the sample tree, with operand in place of the sample's NULL.
 func (d *ddlMapper) wrapOperand(sample parse.TreeNode, operand parse.Value) parse.Value {
 	made := parse.SampleExpression(sample)
 	d.meant.ReplaceContent(parse.NullPlaceholder(made), parse.TreeNode{Shape: made.Shape, Wire: operand.Bytes})
 	return parse.Value{Bytes: made.Wire}
 }
 
-// readAsBytea makes the expressions in a field of node read a table's mapped columns (bytea stored as text) as bytea.
+// readAsBytea changes the expressions in a field of node so that they read mapped columns (bytea stored as text) as
+// bytea.
 func (d *ddlMapper) readAsBytea(t *MappedTable, node parse.TreeNode, field string) {
 	all := node.Values(field)
 	changed := false
@@ -26,8 +27,8 @@ func (d *ddlMapper) readAsBytea(t *MappedTable, node parse.TreeNode, field strin
 	}
 }
 
-// readExpression makes an expression read mapped columns (bytea stored as text) as bytea. If the expression itself is
-// a mapped column, ok is true and made replaces the expression.
+// readExpression changes an expression so that it reads mapped columns (bytea stored as text) as bytea. If the
+// expression itself is a mapped column, ok is true, and the caller must replace it by made.
 func (d *ddlMapper) readExpression(t *MappedTable, node parse.TreeNode) (made parse.Value, ok bool) {
 	expr := node.UnwrapNode()
 	if expr.Shape == nil {
@@ -61,8 +62,8 @@ func (d *ddlMapper) readExpression(t *MappedTable, node parse.TreeNode) (made pa
 	return d.wrapOperand(by.byteaTree(), parse.Value{Bytes: node.Wire}), true
 }
 
-// convertToDigits converts the expression in a field of node to hexadecimal digits, between the tokens first and
-// last. Mapped columns (bytea stored as text) in the expression are read as bytea.
+// convertToDigits converts the expression in a field of node, between the tokens first and last, to hexadecimal digits.
+// The expression then reads mapped columns (bytea stored as text) as bytea.
 func (d *ddlMapper) convertToDigits(t *MappedTable, node parse.TreeNode, field string, first, last int) {
 	if last < first {
 		d.refuse("The place of an expression was not found in the text.")

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// columnResolver resolves the names of relations and columns. A name whose column is uncertain is recorded in the
-// statement's diagnostics.
+// columnResolver finds the relations and columns that names mean. If a name's column is uncertain, it records the name
+// in the statement's diagnostics.
 type columnResolver struct {
 	names    *schema.NameResolver
 	problems *diagnostics
 }
 
-// resolveRelation returns the columns of a table that the text names, as a columnView.
+// resolveRelation returns the columns of the table that the node names.
 func (r *columnResolver) resolveRelation(node parse.TreeNode) columnView {
 	schema, name := node.Text("schemaname"), node.Text("relname")
 	it := &fromItem{schema: schema, name: name}
@@ -34,7 +34,7 @@ func (r *columnResolver) resolveRelation(node parse.TreeNode) columnView {
 	return it.applyAlias(node.Child("alias")).asView()
 }
 
-// resolveColumn returns the column that a reference names. ok reports that it is mapped (bytea stored as text).
+// resolveColumn returns the column that a reference means. ok reports that the column is mapped (bytea stored as text).
 func (r *columnResolver) resolveColumn(s *scope, ref parse.TreeNode) (c itemColumn, ok bool) {
 	names := make([]string, 0, 4)
 	for field := range ref.List("fields") {
@@ -57,7 +57,7 @@ func (r *columnResolver) resolveColumn(s *scope, ref parse.TreeNode) (c itemColu
 	return itemColumn{}, false
 }
 
-// bareMappedColumn returns the mapped column to which an expression refers, if the expression is only that reference.
+// bareMappedColumn returns the mapped column (bytea stored as text) that n means, if n is only a column reference.
 func (r *columnResolver) bareMappedColumn(s *scope, n parse.TreeNode) (itemColumn, bool) {
 	ref := n.NodeContent()
 	if !ref.Is("ColumnRef") {
@@ -72,7 +72,8 @@ func (r *columnResolver) isMappedRef(s *scope, n parse.TreeNode) bool {
 	return ok
 }
 
-// resolveUnqualified resolves an unqualified column name, one level of the query after the other, as PostgreSQL does.
+// resolveUnqualified finds the column that a name without a table means, from the innermost level of the query
+// outwards.
 func (r *columnResolver) resolveUnqualified(s *scope, name string) (itemColumn, bool) {
 	perhaps := false
 	for level := s; level != nil; level = level.outer {
@@ -112,7 +113,7 @@ func (r *columnResolver) resolveUnqualified(s *scope, name string) (itemColumn, 
 	return itemColumn{}, false
 }
 
-// resolveQualified resolves a column name that the text qualifies with a table's name.
+// resolveQualified finds the column that a name means if the text writes a table's name before it.
 func (r *columnResolver) resolveQualified(s *scope, schema, table, name string) (itemColumn, bool) {
 	it := s.findItem(schema, table)
 	if it == nil {
@@ -134,7 +135,8 @@ func (r *columnResolver) resolveQualified(s *scope, schema, table, name string) 
 	return found, found.mapped
 }
 
-// recordWholeRow records that an expression contains a star, such as t.*, and so reads whole rows.
+// recordWholeRow records that an expression has a star, such as t.*. Columns of whole rows cannot be converted in
+// place.
 func (r *columnResolver) recordWholeRow(s *scope, table []string) {
 	if len(table) == 0 {
 		if s.hasMapped() {

@@ -2,33 +2,33 @@ package bytea
 
 import "github.com/sluice-proxy/sluice/rewrite/parse"
 
-// scope is one level of a query, in which column names are resolved. outer is the enclosing level.
+// scope is one level of a query. Sluice resolves a column name in this level, and then in outer, the enclosing level.
 type scope struct {
 	columnView
 	outer *scope
 	ctes  []cteTable
-	// byName maps a column name to the indexes of the columns with that name. indexed is the number of columns in
-	// byName.
+	// byName maps a column name to the indexes of the columns of that name. indexed is the number of columns that
+	// byName covers.
 	byName  map[string][]int
 	indexed int
 }
 
-// columnView is the set of columns that one or several items of FROM provide.
+// columnView is the set of columns that one or several items of FROM provide to a query.
 type columnView struct {
 	items []*fromItem
 	// columns are the columns that an unqualified name may mean, in the order in which * lists them.
 	columns []itemColumn
-	unknown bool // there may be other columns
+	unknown bool // the items may have more columns than columns has
 }
 
-// fromItem is one item of a FROM clause with its name: a table, a query or a function.
+// fromItem is one item of a FROM clause, with its name: a table, a query or a function.
 type fromItem struct {
-	schema, name string // schema is "" for an alias or an unknown table without schema
+	schema, name string // schema is "" for an alias, and for an unknown table that the text writes without a schema
 	columns      []itemColumn
 	unknown      bool
 }
 
-// itemColumn is a column of an item of FROM, with the names for clients (name) and on the server (server).
+// itemColumn is a column of an item of FROM. name is its name for clients, and server its name on the server.
 type itemColumn struct {
 	name, server string
 	mapped       bool
@@ -47,7 +47,7 @@ func anyMapped(columns []itemColumn) bool {
 	return false
 }
 
-// union returns the union of two column views. It may share their lists.
+// union returns a columnView with the columns of v and w. It may share their slices.
 func (v columnView) union(w columnView) columnView {
 	if len(v.items) == 0 {
 		w.unknown = w.unknown || v.unknown
@@ -66,15 +66,16 @@ type cteTable struct {
 	queryColumns
 }
 
-// queryColumns are the result columns of a query, which have the same names for clients and on the server.
+// queryColumns are the result columns of a query. They have the same names for clients and on the server.
 type queryColumns struct {
 	names   []string
-	unknown bool // there may be other columns, or another order
-	// digits contains the indexes of columns that already are hexadecimal digits of a mapped column.
+	unknown bool // the query may have more columns, or another order of them
+	// digits contains the indexes of columns that return the hexadecimal digits of a mapped column (bytea stored as
+	// text).
 	digits map[int]bool
 }
 
-// findCTE returns the WITH query with a name, from the innermost scope that has one.
+// findCTE returns the WITH query of this name, from the innermost scope that has one.
 func (s *scope) findCTE(name string) (cteTable, bool) {
 	for ; s != nil; s = s.outer {
 		for i := len(s.ctes) - 1; i >= 0; i-- {
@@ -86,7 +87,7 @@ func (s *scope) findCTE(name string) (cteTable, bool) {
 	return cteTable{}, false
 }
 
-// columnIndexes returns the indexes of the columns with a name at this level of the query.
+// columnIndexes returns the indexes of the columns of this name at this level of the query.
 func (s *scope) columnIndexes(name string) []int {
 	if s.byName == nil || s.indexed != len(s.columns) {
 		s.byName, s.indexed = make(map[string][]int, len(s.columns)), len(s.columns)
@@ -97,7 +98,7 @@ func (s *scope) columnIndexes(name string) []int {
 	return s.byName[name]
 }
 
-// findItem returns the FROM item with a table's name, at the innermost level that has one, or nil.
+// findItem returns the FROM item that a table's name means. It is from the innermost level that has one, or nil.
 func (s *scope) findItem(schema, table string) *fromItem {
 	for ; s != nil; s = s.outer {
 		for _, it := range s.items {
@@ -109,7 +110,7 @@ func (s *scope) findItem(schema, table string) *fromItem {
 	return nil
 }
 
-// applyAlias renames an item of FROM and its columns by an alias.
+// applyAlias gives an item of FROM and its columns the names in an alias clause.
 func (it *fromItem) applyAlias(alias parse.TreeNode) *fromItem {
 	if alias.Shape != nil {
 		it.schema, it.name = "", alias.Text("aliasname")
@@ -131,7 +132,7 @@ func (it *fromItem) asView() columnView {
 	return columnView{items: []*fromItem{it}, columns: it.columns, unknown: it.unknown}
 }
 
-// asItem returns an item of FROM with a name and the query's columns.
+// asItem returns the query's columns as an item of FROM with this name.
 func (o queryColumns) asItem(name string) *fromItem {
 	it := &fromItem{name: name, unknown: o.unknown}
 	for _, n := range o.names {
@@ -140,7 +141,7 @@ func (o queryColumns) asItem(name string) *fromItem {
 	return it
 }
 
-// resolveStar returns the columns that a star means. known is false if there may be other columns.
+// resolveStar returns the columns that a star means. known is false if the star may mean further columns.
 func (s *scope) resolveStar(ref parse.TreeNode) (columns []itemColumn, known bool) {
 	names := ref.Names("fields")
 	if len(names) == 0 {
@@ -157,8 +158,8 @@ func (s *scope) resolveStar(ref parse.TreeNode) (columns []itemColumn, known boo
 	return it.columns, !it.unknown
 }
 
-// knownStarColumns returns the columns that a star means. knownStarColumns returns none if some columns are unknown,
-// or if node is no star.
+// knownStarColumns returns the columns that a star means. It returns nil if the star may mean further columns, or if
+// node is no star.
 func (s *scope) knownStarColumns(node parse.TreeNode) []itemColumn {
 	if !isStar(node) {
 		return nil
@@ -170,7 +171,7 @@ func (s *scope) knownStarColumns(node parse.TreeNode) []itemColumn {
 	return columns
 }
 
-// resolveRowField returns the column that a field of a whole row names, as in (t).k.
+// resolveRowField returns the column k that an expression such as (t).k means.
 func (s *scope) resolveRowField(node parse.TreeNode) (itemColumn, bool) {
 	row, field := node.Child("arg"), node.Child("indirection")
 	if !row.Is("ColumnRef") || !field.Is("String") || len(node.Values("indirection")) != 1 {

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// selectedColumn is a result column of a query that is rewritten.
+// selectedColumn is a result column of a query that selectMapper rewrites.
 type selectedColumn struct {
 	name   string
-	mapped bool // it is only a reference to this mapped column
+	mapped bool // the column is only a reference to the mapped column in the field column
 	column itemColumn
 }
 
@@ -22,14 +22,14 @@ type selectMapper struct {
 	params  *paramChecker
 	exprs   *exprMapper
 	from    *fromMapper
-	// table is the token TABLE of a query of the form TABLE t, or -1 for none.
+	// table is the index of the token TABLE in a query of the form TABLE t, or -1 in other queries.
 	table int
-	// constants describes what the query of an INSERT ... SELECT refers to, or is nil for other statements.
+	// constants says what the query of an INSERT ... SELECT refers to. It is nil for other statements.
 	constants *constantRefs
 }
 
-// rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns (bytea stored as text). The columns
-// with wanted true return hexadecimal digits, which requires a plain SELECT.
+// rewriteSelect rewrites a SELECT, VALUES or set operation for mapped columns (bytea stored as text). If wanted is true
+// for a column, the column returns hexadecimal digits. Only a plain SELECT can do so.
 func (m *selectMapper) rewriteSelect(node parse.TreeNode, outer *scope, wanted []bool) queryColumns {
 	s := &scope{outer: outer}
 	m.from.addCTEs(s, node.Child("with_clause"))
@@ -85,7 +85,7 @@ func (m *selectMapper) rewriteSelect(node parse.TreeNode, outer *scope, wanted [
 	return made
 }
 
-// tableKeywordToken returns the token TABLE of a query of the form TABLE t, or -1.
+// tableKeywordToken returns the index of the token TABLE in a query of the form TABLE t, or -1 for other queries.
 func (m *selectMapper) tableKeywordToken(node parse.TreeNode) int {
 	target := node.Child("target_list")
 	if target.Shape == nil || !isStar(target.Child("val")) {
@@ -105,7 +105,7 @@ func (m *selectMapper) tableKeywordToken(node parse.TreeNode) int {
 	return i
 }
 
-// rewriteValues rewrites a VALUES query.
+// rewriteValues rewrites the expressions of a VALUES query, for mapped columns (bytea stored as text).
 func (m *selectMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns {
 	var made queryColumns
 	for row := range node.List("values_lists") {
@@ -119,7 +119,8 @@ func (m *selectMapper) rewriteValues(s *scope, node parse.TreeNode) queryColumns
 	return made
 }
 
-// rewriteTargets rewrites a query's result columns. Columns with wanted true return hexadecimal digits.
+// rewriteTargets rewrites a query's result columns. If wanted is true for a column, the column returns hexadecimal
+// digits.
 func (m *selectMapper) rewriteTargets(s *scope, node parse.TreeNode, field string, wanted []bool) ([]selectedColumn, queryColumns) {
 	var out []selectedColumn
 	var list []parse.Value
@@ -179,7 +180,8 @@ func (m *selectMapper) rewriteTargets(s *scope, node parse.TreeNode, field strin
 	return out, made
 }
 
-// addColumnAlias adds an alias to a result column whose name would come from a mapped column (bytea stored as text).
+// addColumnAlias adds an alias to a result column that takes its name from a mapped column (bytea stored as text). The
+// mapped column has another name on the server.
 func (m *selectMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	var c itemColumn
 	switch {
@@ -194,8 +196,8 @@ func (m *selectMapper) addColumnAlias(s *scope, target, leaf parse.TreeNode) {
 	}
 }
 
-// expandStar replaces a star by its columns if one of the columns is mapped (bytea stored as text) or wanted as
-// digits. expandStar returns the new text, or "". before is the number of result columns before the star.
+// expandStar replaces a star by its columns if a column is mapped (bytea stored as text) or wanted as digits. It
+// returns the SQL of the columns, or "" if the star stays. before is the number of result columns before the star.
 func (m *selectMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemColumn, before int, wanted []bool) string {
 	needed := anyMapped(columns)
 	for i := before; i < len(wanted); i++ {
@@ -235,11 +237,11 @@ func (m *selectMapper) expandStar(s *scope, ref parse.TreeNode, columns []itemCo
 	return text
 }
 
-// sqlName returns SQL that refers to the column at any place of the query.
+// sqlName returns SQL that means the column at any place of the query.
 func (c itemColumn) sqlName() string {
 	name := parse.QuoteIdentIfNeeded(c.server)
 	if c.of != nil && c.of.name != "" {
-		return parse.QuoteIdent(c.of.name) + "." + name // after a dot, a keyword is a name
+		return parse.QuoteIdent(c.of.name) + "." + name // after a dot, a keyword is read as a name
 	}
 	if !c.mapped {
 		return parse.QuoteIdent(c.server)
@@ -247,8 +249,8 @@ func (c itemColumn) sqlName() string {
 	return name
 }
 
-// outputIndex returns the index of the result column that an unqualified name or a number means. The result is -1 for
-// none and -2 for several.
+// outputIndex returns the index of the result column that n means by its unqualified name or its number. The result is
+// -1 if n means none, and -2 if n means several.
 func outputIndex(n parse.TreeNode, out []selectedColumn) int {
 	node := n.NodeContent()
 	if node.Is("A_Const") && node.Child("ival").Shape != nil {
@@ -276,12 +278,12 @@ func outputIndex(n parse.TreeNode, out []selectedColumn) int {
 	return found
 }
 
-// refersToOutput reports whether a sort key is a name or number of result columns, or a constant.
+// refersToOutput reports whether a sort key is a constant, or the name or number of a result column.
 func (m *selectMapper) refersToOutput(n parse.TreeNode, out []selectedColumn) bool {
 	return n.NodeContent().Is("A_Const") || outputIndex(n, out) != -1
 }
 
-// rewriteOutputSortKey rewrites a sort key of a query. An unqualified name means a result column first.
+// rewriteOutputSortKey rewrites a sort key of a query. In ORDER BY, a name without a table means a result column first.
 func (m *selectMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
 	constant := n.NodeContent().Is("A_Const")
 	i := outputIndex(n, out)
@@ -295,8 +297,8 @@ func (m *selectMapper) rewriteOutputSortKey(s *scope, n parse.TreeNode, out []se
 	}
 }
 
-// replaceOutputRef replaces the name or number of a result column by the result column's expression, if that is a
-// mapped bytea column.
+// replaceOutputRef replaces the name or number of a result column by the column's expression, if that is only a mapped
+// column (bytea stored as text).
 func (m *selectMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	if !o.mapped {
 		return
@@ -308,7 +310,7 @@ func (m *selectMapper) replaceOutputRef(n parse.TreeNode, o selectedColumn) {
 	}
 }
 
-// rewriteGroupKey rewrites a GROUP BY key. In such a key, an unqualified name means a column of FROM if there is one.
+// rewriteGroupKey rewrites a GROUP BY key. In GROUP BY, a name without a table means a column of FROM first.
 func (m *selectMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selectedColumn, unknown bool) {
 	node := n.NodeContent()
 	switch {
@@ -331,7 +333,7 @@ func (m *selectMapper) rewriteGroupKey(s *scope, n parse.TreeNode, out []selecte
 	m.rewriteOutputSortKey(s, n, out, unknown)
 }
 
-// canReturnDigits reports whether a query can return hexadecimal digits for the columns with wanted true.
+// canReturnDigits reports whether a query can return hexadecimal digits in all columns for which wanted is true.
 func canReturnDigits(spans *spanFinder, query parse.TreeNode, wanted []bool) bool {
 	if !isPlainSelect(query) {
 		return false
@@ -355,7 +357,7 @@ func isPlainSelect(query parse.TreeNode) bool {
 	return query.Is("SelectStmt") && query.Integer("op") <= 1 && len(query.Values("distinct_clause")) == 0 && !query.Has("values_lists", "group_clause")
 }
 
-// sortsByOutput reports whether a query may be sorted by the name or number of a result column.
+// sortsByOutput reports whether a query may sort by the name or number of a result column.
 func sortsByOutput(query parse.TreeNode) bool {
 	for sort := range query.List("sort_clause") {
 		if by := sort.Child("node"); by.Is("A_Const") || by.Is("ColumnRef") && len(by.Values("fields")) == 1 {

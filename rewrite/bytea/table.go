@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// MappedTable is a new or existing table whose mapped columns (bytea stored as text) and constraints are rewritten.
+// MappedTable is a new or existing table, with the names of its mapped columns (bytea stored as text).
 type MappedTable struct {
 	schema, name string
 	mapped       map[string]bool
@@ -28,9 +28,9 @@ func tableOfRelation(rel *schema.Relation) *MappedTable {
 	return t
 }
 
-// TableFromCreate returns the table of a CREATE TABLE with its mapped columns. Mapped (stored as text) are bytea
-// columns that are in a key, reference a mapped column, or are listed in the configuration. A table that the server
-// refuses anyway has no mapped columns.
+// TableFromCreate returns the table of a CREATE TABLE with its mapped columns (bytea stored as text). Sluice maps bytea
+// columns that are in a key, reference a mapped column, or are listed in the configuration. If the server refuses the
+// table anyway, no column is mapped.
 func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	relation := create.Child("relation")
 	t := &MappedTable{schema: relation.Text("schemaname"), name: relation.Text("relname"), mapped: map[string]bool{}}
@@ -77,7 +77,7 @@ func (m *Mapping) TableFromCreate(create parse.TreeNode) *MappedTable {
 	return t
 }
 
-// RelationFromCreate returns the relation of a CREATE TABLE. The relation's schema is within if the text has none.
+// RelationFromCreate returns the relation that a CREATE TABLE creates. within is its schema if the text names none.
 func (m *Mapping) RelationFromCreate(create parse.TreeNode, within string) *schema.Relation {
 	t := m.TableFromCreate(create)
 	rel := &schema.Relation{Schema: t.schema, Name: t.name, Key: t.key}
@@ -116,7 +116,7 @@ func (m *Mapping) referencedColumns(t *MappedTable, constraint parse.TreeNode) [
 	return columns
 }
 
-// createTable rewrites a CREATE TABLE with mapped columns (bytea stored as text).
+// createTable rewrites a CREATE TABLE whose table may have mapped columns (bytea stored as text).
 func (d *ddlMapper) createTable(create parse.TreeNode) {
 	for element := range create.List("table_elts") {
 		if !element.Is("TableLikeClause") {
@@ -141,7 +141,7 @@ func (d *ddlMapper) createTable(create parse.TreeNode) {
 	}
 }
 
-// rewriteColumn rewrites a column definition in CREATE TABLE.
+// rewriteColumn rewrites one column definition of a CREATE TABLE, for mapped columns (bytea stored as text).
 func (d *ddlMapper) rewriteColumn(t *MappedTable, column parse.TreeNode, given givenNames) {
 	name := column.Text("colname")
 	if !t.IsMapped(name) {
@@ -162,7 +162,7 @@ func (d *ddlMapper) rewriteColumn(t *MappedTable, column parse.TreeNode, given g
 	}
 	ph, i := d.statementTokens(), d.tokenAt(column.Integer("location"))
 	d.rewriteName(column, "colname", i, physicalName(name))
-	if isBytea(column.Child("type_name")) { // a column that is defined twice is refused by the server
+	if isBytea(column.Child("type_name")) { // the server refuses a column that is defined twice
 		d.changeTypeToText(column)
 	}
 	end := ph.ParenItemEnd(i)
@@ -193,10 +193,10 @@ func (d *ddlMapper) rewriteColumn(t *MappedTable, column parse.TreeNode, given g
 	d.meant.Set(column, "constraints", all...)
 }
 
-// sampleText returns the parse tree of a CREATE TABLE with a column of type text.
+// sampleText is the tree of a CREATE TABLE from which changeTypeToText copies the type text.
 var sampleText = parse.LazyTree("CREATE TABLE t (c text)")
 
-// changeTypeToText changes a column's type to text.
+// changeTypeToText replaces the type in a column definition by text.
 func (d *ddlMapper) changeTypeToText(column parse.TreeNode) {
 	kind := column.Child("type_name")
 	ph, i := d.statementTokens(), d.tokenAt(kind.Integer("location"))
@@ -208,14 +208,15 @@ func (d *ddlMapper) changeTypeToText(column parse.TreeNode) {
 	d.meant.Set(column, "type_name", sampleText().Child("stmts").Child("stmt").Child("table_elts").Values("type_name")...)
 }
 
-// CheckConstraint returns the CHECK constraint of a mapped column (bytea stored as text), which allows only pairs of
-// lower-case hexadecimal digits. The constraint has the column's name, by which Sluice recognizes mapped columns.
+// CheckConstraint returns the CHECK of a mapped column (bytea stored as text), which allows only pairs of lower-case
+// hexadecimal digits. The CHECK has the column's name. Sluice recognizes mapped columns by this CHECK.
 func (by *Conversion) CheckConstraint(physical string) string {
 	c := parse.QuoteIdentIfNeeded(physical)
 	return "CONSTRAINT " + c + " CHECK (" + strings.ReplaceAll(by.check, "%c", c) + ")"
 }
 
-// parseSQL returns the tree of a statement whose text Sluice made.
+// parseSQL returns the tree of SQL that Sluice made. If the SQL has a syntax error, parseSQL refuses the client's
+// statement.
 func (d *ddlMapper) parseSQL(sql string) parse.TreeNode {
 	tree, err := parse.Tree(sql)
 	if err != nil {

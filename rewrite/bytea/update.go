@@ -26,7 +26,7 @@ func (m *queryMapper) rewriteDelete(node parse.TreeNode, outer *scope) queryColu
 	return m.rewriteWhereAndReturning(s, node)
 }
 
-// rewriteWhereAndReturning rewrites the condition and the RETURNING of an UPDATE or DELETE.
+// rewriteWhereAndReturning rewrites WHERE and RETURNING of an UPDATE or DELETE, for mapped bytea columns.
 func (m *queryMapper) rewriteWhereAndReturning(s *scope, node parse.TreeNode) queryColumns {
 	if where := node.WrappedNode("where_clause"); where.Shape != nil {
 		m.exprs.rewriteExpr(s, where)
@@ -35,7 +35,7 @@ func (m *queryMapper) rewriteWhereAndReturning(s *scope, node parse.TreeNode) qu
 	return made
 }
 
-// rewriteAssignments rewrites the assignments of an UPDATE or of ON CONFLICT DO UPDATE.
+// rewriteAssignments rewrites the assignments of an UPDATE or ON CONFLICT DO UPDATE, for mapped bytea columns.
 func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse.TreeNode) {
 	m.params.checkAssignedParamTypes(s, target, node)
 	all := node.WrappedNodes("target_list")
@@ -58,7 +58,7 @@ func (m *queryMapper) rewriteAssignments(s *scope, target columnView, node parse
 }
 
 // rewriteMultiAssign rewrites an assignment to several columns, as in SET (a, b) = (1, 2). Only the node of the first
-// column has the source, here (1, 2).
+// column contains the source, here (1, 2).
 func (m *queryMapper) rewriteMultiAssign(s *scope, target columnView, group []parse.TreeNode) {
 	var wanted []bool
 	for _, n := range group {
@@ -67,7 +67,7 @@ func (m *queryMapper) rewriteMultiAssign(s *scope, target columnView, group []pa
 	m.rewriteMultiSource(s, group[0].NodeContent().Child("val").WrappedNode("source"), wanted)
 }
 
-// rewriteMultiSource rewrites the source of an assignment to several columns, as in SET (a, b) = source.
+// rewriteMultiSource rewrites the source in SET (a, b) = source. Values of columns with wanted true become digits.
 func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bool) {
 	node := n.NodeContent()
 	switch {
@@ -93,7 +93,7 @@ func (m *queryMapper) rewriteMultiSource(s *scope, n parse.TreeNode, wanted []bo
 	}
 }
 
-// rewriteCopyTo rewrites a COPY TO. A table with mapped bytea columns is replaced by a query of the table's columns.
+// rewriteCopyTo rewrites a COPY TO. In place of a table with mapped bytea columns, it writes a query of the columns.
 func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 	if query := node.Child("query"); query.Shape != nil {
 		m.rewriteStatement(query)
@@ -137,7 +137,7 @@ func (m *queryMapper) rewriteCopyTo(node parse.TreeNode) {
 	m.draft.meant.Set(node, "query", tree.Child("stmts").Values("stmt")...)
 }
 
-// clientColumnsQuery returns a query for columns of a table with the clients' names and types.
+// clientColumnsQuery returns a query for columns of a table, which have the names and types that clients know.
 func (by *Conversion) clientColumnsQuery(relation parse.TreeNode, columns []itemColumn) string {
 	var all []string
 	for _, c := range columns {

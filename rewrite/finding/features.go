@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Feature is the name of something that a statement uses and DSQL lacks. The set is closed: features label a metric.
+// Feature names something that a statement uses and DSQL does not have. There is a fixed set of features, because a
+// feature is a label of a metric.
 type Feature string
 
 const (
@@ -82,17 +83,17 @@ const (
 	Syntax           Feature = "syntax"
 )
 
-// Features returns all features that DSQL lacks, sorted.
+// Features returns the names of all features in catalogue, sorted.
 func Features() []Feature { return slices.Sorted(maps.Keys(catalogue)) }
 
-// featureFact describes a feature: its rule, the reason why DSQL does not take it, and a remedy for the user.
+// featureFact describes a feature: the rule for it, the reason why DSQL does not accept it, and a remedy for the user.
 type featureFact struct {
 	rule           Rule
 	reason, remedy string
 }
 
-// catalogue describes all features. Its sources are the user guide of Aurora DSQL, and the answers of real clusters
-// that github.com/Dreamescaper/dsql-emulator recorded in 2026.
+// catalogue describes all features. Its sources are the user guide of Aurora DSQL, and answers of real clusters that
+// github.com/Dreamescaper/dsql-emulator recorded in 2026.
 var catalogue = map[Feature]featureFact{
 	ForShare:       {LockingRule, "DSQL refuses FOR SHARE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
 	ForNoKeyUpdate: {LockingRule, "DSQL refuses FOR NO KEY UPDATE", "lock FOR UPDATE, or give the table a policy under rewrite.locking_policies"},
@@ -177,21 +178,21 @@ var catalogue = map[Feature]featureFact{
 	Syntax: {DialectRule, "the text is not PostgreSQL's grammar", "mend the syntax"},
 }
 
-// ToolsRemedy names the switches of migration tools that run each DDL statement in a separate transaction.
+// ToolsRemedy names the settings by which migration tools run each DDL statement in a transaction of its own.
 const ToolsRemedy = "run each statement of DDL in a transaction of its own: Rails disable_ddl_transaction!, Django atomic = False, " +
 	"Alembic autocommit_block() with transaction_per_migration, Knex config = { transaction: false }, TypeORM transaction = false, goose -- +goose NO TRANSACTION"
 
-// inTransactionsRemedy is the advice of ToolsRemedy, extended by the configuration key of Sluice.
+// inTransactionsRemedy is ToolsRemedy, and the advice to set Sluice's configuration key ddl.in_transactions.
 const inTransactionsRemedy = ToolsRemedy + ". Or set ddl.in_transactions to autocommit: Sluice then commits in front of DDL and behind it"
 
-// Remedy returns the advice to users about a feature that DSQL lacks, or "" if there is none.
+// Remedy returns the advice for users of a feature, or "" if there is no advice.
 func Remedy(f Feature) string { return catalogue[f].remedy }
 
-// refusedTypes are the builtin types that DSQL does not support for columns.
+// refusedTypes are PostgreSQL's types that DSQL does not accept for columns.
 var refusedTypes = map[string]bool{"money": true, "xml": true, "inet": true, "cidr": true, "macaddr": true, "macaddr8": true,
 	"point": true, "line": true, "lseg": true, "box": true, "path": true, "polygon": true, "circle": true, "tsvector": true,
 	"tsquery": true, "int4range": true, "int8range": true, "numrange": true, "tsrange": true, "tstzrange": true,
 	"daterange": true, "bit": true, "varbit": true, "pg_lsn": true}
 
-// IsRefusedType reports whether DSQL has no columns of a type. The name of an array ends with [].
+// IsRefusedType reports whether DSQL does not accept columns of the type. The name of an array type ends with [].
 func IsRefusedType(name string) bool { return refusedTypes[name] || strings.HasSuffix(name, "[]") }

@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// Rule identifies a rewriting rule. Each rule can be disabled alone.
+// Rule identifies a rewriting rule. The configuration can disable each rule separately.
 type Rule uint8
 
 const (
-	// DialectRule changes no text. DialectRule reports what DSQL refuses and no other rule handles.
+	// DialectRule reports what DSQL refuses and no other rule handles. It changes no text.
 	DialectRule   Rule = iota
 	LockingRule        // FOR SHARE and FOR NO KEY UPDATE
-	SplitRule          // FOR UPDATE over several tables, where a cluster refuses it
+	SplitRule          // FOR UPDATE over several tables, if a cluster refuses it
 	IndexRule          // CREATE INDEX
 	SerialRule         // serial and identity columns, sequences
 	DatabaseRule       // CREATE DATABASE, DROP DATABASE
@@ -31,15 +31,15 @@ var ruleNames = [ruleCount]string{"dialect", "locking", "split", "index", "seria
 
 func (r Rule) String() string { return ruleNames[r] }
 
-// Outcome says what Sluice does with the statement for which a finding was made.
+// Outcome says what Sluice does with the statement that a finding is about.
 type Outcome uint8
 
 const (
-	Flagged    Outcome = iota // the statement passes unchanged
-	Rewritten                 // the statement passes in another form
-	Answered                  // Sluice answers it, not the server
-	Rejected                  // Sluice refuses it
-	Unverified                // the statement passes unchanged, because its rewritten text failed verification
+	Flagged    Outcome = iota // the server gets the statement unchanged
+	Rewritten                 // the server gets the statement in another form
+	Answered                  // Sluice answers the statement, not the server
+	Rejected                  // Sluice refuses the statement
+	Unverified                // the server gets the statement unchanged, because its rewritten text failed verification
 )
 
 func (o Outcome) String() string {
@@ -50,17 +50,17 @@ func (o Outcome) String() string {
 type Severity uint8
 
 const (
-	Info    Severity = iota // handled, with the same meaning
-	Warning                 // handled, with a difference that a person should know
-	Error                   // not handled, and fails on DSQL
+	Info    Severity = iota // Sluice handles the statement, with the same meaning
+	Warning                 // Sluice handles the statement, with a difference that a person should know
+	Error                   // Sluice does not handle the statement, which fails on DSQL
 )
 
 func (s Severity) String() string { return [...]string{"info", "warning", "error"}[s] }
 
-// Finding describes one use of SQL that DSQL does not support as PostgreSQL does. Its texts quote nothing of the
-// client's statement.
+// Finding describes one use of an SQL feature that DSQL does not support as PostgreSQL does. The texts in a Finding
+// quote nothing of the client's statement.
 type Finding struct {
-	// Feature is the feature that the statement uses and DSQL lacks. Feature and Operation label a metric.
+	// Feature is the feature that the statement uses and DSQL lacks. Feature and Operation are labels of a metric.
 	Feature   Feature
 	Rule      Rule
 	Outcome   Outcome
@@ -68,7 +68,7 @@ type Finding struct {
 	Operation string
 	// Reason says how DSQL treats the feature, and Action what Sluice does. Remedy is advice for a person, or "".
 	Reason, Action, Remedy string
-	// At is the byte offset, in the client's text, of the statement or the part that the finding is about.
+	// At is the byte offset, in the client's text, of the statement or the part of it that the finding is about.
 	At int
 }
 
@@ -79,13 +79,13 @@ const (
 	NotTheSame  = "passes unchanged: the text that the rule made would not have meant what was intended"
 )
 
-// Refused returns a finding about feature f in a statement that the server gets unchanged and refuses.
+// Refused returns a finding about feature f in a statement that Sluice passes unchanged and the server refuses.
 func Refused(f Feature, at int) Finding {
 	e := catalogue[f]
 	return Finding{Feature: f, Rule: e.rule, Severity: Error, Reason: e.reason, Action: Passes, Remedy: e.remedy, At: at}
 }
 
-// Handled returns a finding about a feature that a rule handled with outcome o.
+// Handled returns a finding about feature f, which a rule handled with outcome o.
 func Handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	e := catalogue[f]
 	finding := Finding{Feature: f, Rule: e.rule, Outcome: o, Severity: s, Reason: e.reason, Action: action, At: at}
@@ -95,20 +95,22 @@ func Handled(f Feature, o Outcome, s Severity, action string, at int) Finding {
 	return finding
 }
 
-// Disabled returns a finding about a feature for which the rewriting rule is disabled.
+// Disabled returns a finding about feature f, whose rewriting rule is disabled.
 func Disabled(f Feature, at int) Finding {
 	finding := Refused(f, at)
 	finding.Action = SwitchedOff
 	return finding
 }
 
-// Bytes returns the memory of a slice of findings in bytes. The findings' texts are constants and do not count.
+// Bytes returns the memory that a slice of findings uses, in bytes. The texts of findings are constants and do not
+// count.
 func Bytes(findings []Finding) int { return cap(findings) * int(unsafe.Sizeof(Finding{})) }
 
-// New returns the finding, at offset 0, about a feature of a statement that the server gets unchanged.
+// New returns a finding, at offset 0, about feature f in a statement that Sluice passes unchanged and the server
+// refuses.
 func New(f Feature) Finding { return Refused(f, 0) }
 
-// Sentence returns a remedy, the advice of a finding, as a sentence with a capital letter and a period, or "" for "".
+// Sentence returns a finding's remedy as a sentence, with a capital letter and a period. For "" it returns "".
 func Sentence(remedy string) string {
 	if remedy == "" {
 		return ""

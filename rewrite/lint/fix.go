@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// FindingStatus says how a finding of lint is handled.
+// FindingStatus says whether Sluice or FixFile has handled a finding of lint, or a person must act on it.
 type FindingStatus uint8
 
 const (
-	// Handled means that Sluice, when a client sends the statement, changes it without changing its meaning.
+	// Handled means that Sluice changes the statement when a client sends it, and that its meaning stays the same.
 	Handled FindingStatus = iota
 	// People means that a person should check the statement. For a finding of severity Warning, Sluice changes the
-	// statement, but its effect differs.
+	// statement when a client sends it, but the effect differs.
 	People
 	// Fixed means that FixFile has replaced the statement by a text that DSQL accepts.
 	Fixed
@@ -26,7 +26,7 @@ const (
 
 func (s FindingStatus) String() string { return [...]string{"handled", "people", "fixed"}[s] }
 
-// StatusOf returns the status of a finding about a statement whose text in the file is unchanged.
+// StatusOf returns the status of a finding about a statement that FixFile has not changed.
 func StatusOf(f *finding.Finding) FindingStatus {
 	if f.Severity > finding.Info {
 		return People
@@ -37,37 +37,37 @@ func StatusOf(f *finding.Finding) FindingStatus {
 // PlacedFinding is a finding with its line in a file.
 type PlacedFinding struct {
 	finding.Finding
-	Line   int // from 1; in the fixed text, if there is one
+	Line   int // counted from 1, in the fixed text if FixFile made one
 	Status FindingStatus
 }
 
-// FileResult has what LintFile or FixFile found in one SQL file, and the fixed text.
+// FileResult holds what LintFile or FixFile found in one SQL file. After FixFile it also holds the fixed text.
 type FileResult struct {
 	Statements int
 	Findings   []PlacedFinding
-	// Text is the file's text with every statement as Sluice sends it. Only FixFile sets Text.
+	// Text is the file's text with every statement in the form that Sluice sends. Only FixFile sets Text.
 	Text string
 }
 
-// errNotSame is the error for a fixed text that does not read as the intended statements. FixFile then leaves the file
-// unchanged.
+// errNotSame is the error if the fixed text, read again, has other statements than FixFile intended. FixFile then
+// leaves the file unchanged.
 var errNotSame = errors.New("what was made of it does not read as the statements that were meant")
 
-// errBackslashes is the error for a file in which a backslash may precede a quote, so that statements may end
-// elsewhere.
+// errBackslashes is the error for a file that turns standard_conforming_strings off. A backslash may then precede a
+// quote, so FixFile cannot find the ends of statements.
 var errBackslashes = errors.New("it switches standard_conforming_strings off: where its strings end cannot be told")
 
 var backslashes = regexp.MustCompile(`(?i)standard_conforming_strings["']?\s*(?:=|to\b|,)\s*'?(?:of|f|n|0)`)
 
-// LintFile lints a file as the migration tool of the file would run it, with the tables of files that l has read
-// before. LintFile does not affect the Linter's own transaction.
+// LintFile lints a file as the file's migration tool would run it. l knows the tables of the files that it has read
+// before. LintFile does not change the transaction of l.
 func LintFile(l *rewrite.Linter, source SourceFile) FileResult {
 	linted, _ := readFile(l, &source, nil)
 	return linted
 }
 
-// FixFile performs LintFile, and returns the file as Sluice would send it. A comment precedes each statement that
-// FixFile has changed, or that a person must change. All other bytes stay. FixFile of the result changes nothing.
+// FixFile lints as LintFile does, and returns the file as Sluice would send it. A comment precedes each statement that
+// FixFile has changed, or that a person must change. All other text stays. A fixed file stays as it is.
 func FixFile(l *rewrite.Linter, source SourceFile) (FileResult, error) {
 	if backslashes.MatchString(source.Text) {
 		return FileResult{}, errBackslashes
@@ -92,7 +92,7 @@ func statementsOf(source SourceFile) []string {
 	return all
 }
 
-// readFile lints a file, and writes the fixed text by f if f is not nil. meant are the statements that the fixed text
+// readFile lints a file. If f is not nil, f writes the fixed text, and meant are the statements that the fixed text
 // should have.
 func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResult, meant []string) {
 	var session *rewrite.Linter
@@ -127,12 +127,12 @@ func readFile(l *rewrite.Linter, source *SourceFile, f *fixer) (linted FileResul
 	return linted, meant
 }
 
-// indexWritten is the text of a finding in a fixed file. The text differs from that for a sent statement, because
-// Sluice awaits only the jobs of CREATE INDEX that it has rewritten itself.
+// indexWritten is the action in a finding about a CREATE INDEX that FixFile has rewritten. When a client sends CREATE
+// INDEX, Sluice rewrites it and awaits the job. Sluice does not await the job of a CREATE INDEX ASYNC from a file.
 const indexWritten = "rewritten to CREATE INDEX ASYNC, and nobody waits for its job, as Sluice does for that of CREATE INDEX"
 
-// locateFindings gives findings of a statement their lines in the file. changed says that the file gets another text
-// for the statement.
+// locateFindings returns the findings of a statement with their lines in the file. changed says that FixFile replaces
+// the statement.
 func locateFindings(s parse.ScriptStatement, findings []finding.Finding, changed bool) []PlacedFinding {
 	placed := make([]PlacedFinding, 0, len(findings))
 	line, counted := s.Line, 0
@@ -158,16 +158,16 @@ func locateFindings(s parse.ScriptStatement, findings []finding.Finding, changed
 	return placed
 }
 
-// fixer writes the fixed text of a file.
+// fixer writes the fixed text of a file to out.
 type fixer struct {
 	text  string
 	out   strings.Builder
-	done  int // written bytes of text
-	added int // additional lines so far
+	done  int // the number of bytes of text that are written
+	added int // the number of lines that writeStatement has added so far
 }
 
-// writeStatement writes the file's text up to the end of a statement, with comments before the statement. sent, if not
-// "", replaces the statement. added is the number of additional lines.
+// writeStatement writes the file's text up to the end of a statement, and comments before the statement. If sent is not
+// "", it replaces the statement. added is the number of lines that the comments and sent add.
 func (f *fixer) writeStatement(s parse.ScriptStatement, sent string, findings []PlacedFinding) (added int) {
 	gap := f.text[s.Gap:s.At]
 	begin, alone := lastLineStart(gap)
@@ -204,12 +204,12 @@ func (f *fixer) finish() string {
 	return f.out.String()
 }
 
-// noteMark starts every comment that FixFile writes. By noteMark and the feature after it, a second FixFile recognizes
-// the comment.
+// noteMark starts every comment that FixFile writes. A second FixFile recognizes the comment by noteMark and the
+// feature that follows it.
 const noteMark = "sluice: "
 
-// fixComments returns the comments before a statement, one for each feature that the gap, which holds
-// blanks and comments, does not name.
+// fixComments returns the comments to write before a statement, one for each feature. gap is the text before the
+// statement. A feature that gap already names gets no second comment.
 func fixComments(s parse.ScriptStatement, gap string, findings []PlacedFinding) []string {
 	if s.Open {
 		return nil
@@ -228,8 +228,8 @@ func fixComments(s parse.ScriptStatement, gap string, findings []PlacedFinding) 
 	return all
 }
 
-// commentText returns the text of FixFile's comment for a finding. The text has no semicolon, at which some tools split
-// a file even in comments.
+// commentText returns the text of FixFile's comment for a finding. The text has no semicolon, because some tools end a
+// statement at a semicolon even in comments.
 func (p *PlacedFinding) commentText() string {
 	note := p.Action + " (" + p.Reason + ")"
 	if p.Status == People {
@@ -244,14 +244,14 @@ func (p *PlacedFinding) commentText() string {
 	return strings.ReplaceAll(note, ";", " -")
 }
 
-// lastLineStart returns the start of the last line of a gap, the text before a statement. ok is false if the gap has
-// one line.
+// lastLineStart returns the start of the last line of gap, the text before a statement. ok is false if gap has one
+// line.
 func lastLineStart(gap string) (begin int, ok bool) {
 	begin = strings.LastIndexAny(gap, "\r\n") + 1
 	return begin, begin > 0
 }
 
-// lineEnding returns the line end that a text uses: that of the line before the offset begin, or the first one.
+// lineEnding returns the line end of the line before the offset begin, or the text's first line end if there is none.
 func lineEnding(text string, begin int) string {
 	if begin == 0 || begin == parse.BOMLength(text) {
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// versionOf matches the version in the name of a migration's file: 1, 20240102030405, and Flyway's 1.2 or 1_2.
+// versionOf matches the version in a migration's file name: 1, 20240102030405, and Flyway's 1.2 or 1_2.
 var versionOf = regexp.MustCompile(`^(?:[VU]([0-9]+(?:[._][0-9]+)*)__|([0-9]+))`)
 
-// CompareMigrations orders paths of migrations as migration tools run them: by their versions as numbers, and undo
-// files after the others. Files without a version, which Flyway repeats at the end, come last in their folder, by name.
+// CompareMigrations orders two paths as migration tools run the files: by version as a number, undo files after the
+// others of their version. Files without a version, which Flyway repeats at the end, come last in their folder, by
+// name.
 func CompareMigrations(a, b string) int {
 	dirA, nameA := path.Split(a)
 	dirB, nameB := path.Split(b)
@@ -35,7 +36,7 @@ func migrationVersion(name string) []string {
 	return strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == '.' || r == '_' })
 }
 
-// versionRank returns 1 for a migration without a version in its name, and 0 for others. So versions come first.
+// versionRank is a sort key for a migration: 0 with a version in its name, and 1 (later) without one.
 func versionRank(version []string) int {
 	if version == nil {
 		return 1
@@ -43,7 +44,7 @@ func versionRank(version []string) int {
 	return 0
 }
 
-// undoRank returns 1 for a file that undoes a migration, and 0 for other files. So undo files come last.
+// undoRank is a sort key for a file: 1 (later) if the file undoes a migration, otherwise 0.
 func undoRank(name string) int {
 	if strings.HasSuffix(name, ".down.sql") || strings.HasPrefix(name, "U") && flywayName.MatchString(name) {
 		return 1
@@ -51,7 +52,7 @@ func undoRank(name string) int {
 	return 0
 }
 
-// compareVersions compares versions, lists of numbers of any length. Missing numbers are 0.
+// compareVersions compares two versions, which are lists of numbers. A number that one list lacks counts as 0.
 func compareVersions(a, b []string) int {
 	for i := range max(len(a), len(b)) {
 		x, y := "", ""
@@ -68,13 +69,13 @@ func compareVersions(a, b []string) int {
 	return 0
 }
 
-// compareNumbers compares texts of digits as numbers.
+// compareNumbers compares two texts of digits as numbers.
 func compareNumbers(a, b string) int {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// compareNatural compares texts with the numbers in them as numbers.
+// compareNatural compares two texts. It compares the numbers in them as numbers, so that a2 comes before a10.
 func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		digitsA, digitsB := leadingDigits(a), leadingDigits(b)

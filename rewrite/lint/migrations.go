@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// This file reads migrations as migration tools do: which parts of a file do and undo a migration, and in which
-// transactions the parts run.
+// This file reads files of SQL as migration tools do. It finds the parts of a file that do or undo a migration, and the
+// transactions in which the tool runs the parts.
 
-// SourceFile is a file of SQL that is linted.
+// SourceFile is an SQL file for LintFile or FixFile.
 type SourceFile struct {
-	Path string // with slashes; "" if unknown
+	Path string // the file's path, with slashes; "" if unknown
 	Text string
-	// ReadSibling reads another file by its path from the folder of this file, or is nil without such files. Some
-	// migration tools have settings of a file, or marks of a folder, in other files.
+	// ReadSibling returns the text of another file, by its path relative to this file's folder. It is nil if no other
+	// files are available. Some migration tools have settings for a file in another file.
 	ReadSibling func(name string) (text string, ok bool)
 }
 
-// readSibling reads another file in the folder of the file s.
+// readSibling returns the text of another file in the folder of s. ok is false if the file is missing.
 func (s *SourceFile) readSibling(name string) (text string, ok bool) {
 	if s.ReadSibling == nil {
 		return "", false
@@ -33,10 +33,10 @@ func (s *SourceFile) readSibling(name string) (text string, ok bool) {
 // migrationTool is a tool that runs migrations, for example goose or Flyway.
 type migrationTool struct {
 	name string
-	// records reports that the tool records a file's execution in the transaction of the file.
+	// records reports that the tool, in the transaction of a file, also writes a row that the file was run.
 	records bool
-	// up and down name the tool's switches that make each statement its own transaction, for parts that do and undo a
-	// migration.
+	// up and down are advice on how the tool runs each statement in its own transaction. up is for parts that do a
+	// migration, down for parts that undo one.
 	up, down string
 	// split divides a file of the tool into its parts.
 	split func(t *migrationTool, s *SourceFile) []filePart
@@ -49,15 +49,15 @@ func (t *migrationTool) remedy(down bool) string {
 	return t.up
 }
 
-// runMode is how a migration tool runs a part of a file.
+// runMode says how a migration tool runs a part of a file.
 type runMode struct {
-	// tool is the migration tool that runs this part of the file. If nil, each statement is sent alone, as psql does.
+	// tool is the migration tool that runs this part. If nil, the statements are sent one by one, as psql does.
 	tool *migrationTool
 	down bool // the part undoes a migration
-	// wrapped reports that the migration tool begins a transaction before the part and commits it afterwards.
+	// wrapped reports that the migration tool begins a transaction before the part and commits it after the part.
 	wrapped bool
-	// whole reports that the migration tool sends the part as one multi-statement query. All its statements outside of a
-	// block are one transaction.
+	// whole reports that the migration tool sends the part as one multi-statement query. Outside of a block, all its
+	// statements are one transaction.
 	whole bool
 }
 
@@ -69,10 +69,10 @@ func (r *runMode) transaction() rewrite.ScriptTransaction {
 	return rewrite.ScriptTransaction{Wrapped: r.wrapped, Whole: r.whole, Records: r.tool.records, Remedy: r.tool.remedy(r.down)}
 }
 
-// filePart is a part of a file. No statement crosses the borders of a part.
+// filePart is a part of a file. No statement begins in a part and ends in another.
 type filePart struct {
-	from, to int  // offsets in the file, in bytes
-	begins   bool // the part begins a session
+	from, to int  // the byte offsets in the file
+	begins   bool // the migration tool opens a new session for the part
 	how      runMode
 }
 
@@ -102,10 +102,10 @@ var (
 	prismaFolder = regexp.MustCompile(`^[0-9]{14}_`)
 )
 
-// breakpoint is the line at which the migration tool Drizzle splits a file.
+// breakpoint is the text at which the migration tool Drizzle splits a file.
 const breakpoint = "--> statement-breakpoint"
 
-// detectTool returns the migration tool of a file, by its comments, its name or its folder, or nil if it is unknown.
+// detectTool returns the migration tool of a file, by the file's comments, name or folder, or nil if it finds none.
 func detectTool(s *SourceFile) *migrationTool {
 	folder, name := path.Split(s.Path)
 	switch {
@@ -131,8 +131,8 @@ func detectTool(s *SourceFile) *migrationTool {
 	return nil
 }
 
-// hasMarks reports whether a file has matches of mark (a tool's marks), none of them within a string or a name. Marks
-// within a string are data, which must not get comments.
+// hasMarks reports whether a file has matches of mark, a migration tool's comment, outside of strings and quoted names.
+// If a match is inside a string, the result is false: the match is data, and FixFile must not add comments there.
 func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	at := mark.FindAllStringIndex(s.Text, -1)
 	if at == nil {
@@ -152,7 +152,7 @@ func (s *SourceFile) hasMarks(mark *regexp.Regexp) bool {
 	}
 }
 
-// splitParts splits a file as its migration tool does. A file without a tool is one part.
+// splitParts splits a file as its migration tool does. If detectTool finds no tool, the file is one part.
 func (s *SourceFile) splitParts() []filePart {
 	if t := detectTool(s); t != nil {
 		return t.split(t, s)
@@ -160,8 +160,8 @@ func (s *SourceFile) splitParts() []filePart {
 	return []filePart{{to: len(s.Text), begins: true}}
 }
 
-// splitAtMarks splits a text at each match of mark. No part contains a match. turn gets the part before a match and
-// the submatches, and returns the part after the match.
+// splitAtMarks splits a text at each match of mark, and no part contains the match. For each match it calls turn with
+// the part before the match and the match's submatches. turn returns the part after the match.
 func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(last filePart, said []string) filePart) []filePart {
 	all := []filePart{first}
 	for _, at := range mark.FindAllStringSubmatchIndex(text, -1) {
@@ -179,8 +179,8 @@ func splitAtMarks(text string, mark *regexp.Regexp, first filePart, turn func(la
 	return all
 }
 
-// splitGooseFile splits a file of goose at -- +goose Up and Down. Each half is a transaction unless the file has NO
-// TRANSACTION. The text between StatementBegin and StatementEnd is one multi-statement query.
+// splitGooseFile splits a file of goose at -- +goose Up and Down. goose runs each half in a transaction, unless the
+// file has NO TRANSACTION. The text between StatementBegin and StatementEnd is one multi-statement query.
 func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 	wrapped := true
 	for _, m := range gooseMark.FindAllStringSubmatch(s.Text, -1) {
@@ -201,8 +201,8 @@ func splitGooseFile(t *migrationTool, s *SourceFile) []filePart {
 	})
 }
 
-// splitDbmateFile splits a file of dbmate at -- migrate:up and down. Each half is one multi-statement query, in a
-// transaction unless the mark has transaction:false.
+// splitDbmateFile splits a file of dbmate at -- migrate:up and down. dbmate sends each half as one multi-statement
+// query. It does so in a transaction, unless the mark has transaction:false.
 func splitDbmateFile(t *migrationTool, s *SourceFile) []filePart {
 	return splitAtMarks(s.Text, dbmateMark, filePart{begins: true, how: runMode{tool: t, wrapped: true}}, func(_ filePart, said []string) filePart {
 		wrapped := !strings.Contains(said[1], "transaction:false")
@@ -212,7 +212,7 @@ func splitDbmateFile(t *migrationTool, s *SourceFile) []filePart {
 
 var drizzleMark = regexp.MustCompile(regexp.QuoteMeta(breakpoint))
 
-// splitDrizzleFile splits a file of Drizzle at its breakpoint lines. All parts are in one transaction.
+// splitDrizzleFile splits a file of Drizzle at its breakpoints. Drizzle runs all parts in one transaction.
 func splitDrizzleFile(t *migrationTool, s *SourceFile) []filePart {
 	how := runMode{tool: t, wrapped: true}
 	return splitAtMarks(s.Text, drizzleMark, filePart{begins: true, how: how}, func(filePart, []string) filePart {
@@ -220,14 +220,14 @@ func splitDrizzleFile(t *migrationTool, s *SourceFile) []filePart {
 	})
 }
 
-// splitAsOneQuery returns the whole file as one part, which is one multi-statement query.
+// splitAsOneQuery returns the file as one part, which the migration tool sends as one multi-statement query.
 func splitAsOneQuery(t *migrationTool, s *SourceFile) []filePart {
 	return []filePart{{to: len(s.Text), begins: true, how: runMode{tool: t, down: strings.HasSuffix(s.Path, ".down.sql"), whole: true}}}
 }
 
 var flywayAlone = regexp.MustCompile(`(?mi)^[ \t]*executeInTransaction[ \t]*=[ \t]*false[ \t\r]*$`)
 
-// splitFlywayFile returns the file as one transaction, unless its configuration file disables that.
+// splitFlywayFile returns the file as one part, which Flyway runs in a transaction unless the .conf file forbids it.
 func splitFlywayFile(t *migrationTool, s *SourceFile) []filePart {
 	name := path.Base(s.Path)
 	conf, _ := s.readSibling(name + ".conf")

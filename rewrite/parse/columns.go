@@ -5,11 +5,11 @@ import (
 	"unicode"
 )
 
-// serialTypes maps PostgreSQL's serial types to the integer types of their columns.
+// serialTypes maps PostgreSQL's serial types to the integer types that their columns have.
 var serialTypes = map[string]string{"serial": "integer", "serial4": "integer", "serial2": "smallint", "smallserial": "smallint",
 	"bigserial": "bigint", "serial8": "bigint"}
 
-// SerialType returns the integer type of a serial column. ok is false for columns of other types.
+// SerialType returns the integer type of a serial column. ok is false for a column that is not serial.
 func SerialType(column TreeNode) (of string, ok bool) {
 	kind := column.Child("type_name")
 	names := kind.Names("names")
@@ -20,7 +20,7 @@ func SerialType(column TreeNode) (of string, ok bool) {
 	return of, ok
 }
 
-// IdentityConstraint returns the identity constraint of a column. The result is absent for a column without one.
+// IdentityConstraint returns the identity constraint of a column, or an absent node if the column is no identity.
 func IdentityConstraint(column TreeNode) TreeNode {
 	for constraint := range column.List("constraints") {
 		if ConstraintIs(constraint, CONSTR_IDENTITY) {
@@ -35,7 +35,7 @@ func ColumnTree(definition string) TreeNode {
 	return LazyTree("CREATE TABLE t (c " + definition + ")")().Child("stmts").Child("stmt").Child("table_elts")
 }
 
-// ColumnTypeName returns the name of a column's type, with [] after an array's.
+// ColumnTypeName returns the name of a column's type. For an array it adds [].
 func ColumnTypeName(column TreeNode) string {
 	kind := column.Child("type_name")
 	names := kind.Names("names")
@@ -49,7 +49,7 @@ func ColumnTypeName(column TreeNode) string {
 	return name
 }
 
-// RegclassName returns the quoted, possibly qualified name of a relation, for a cast to regclass.
+// RegclassName returns a relation's name as SQL, quoted and perhaps with a schema, for a cast to regclass.
 func RegclassName(relation TreeNode) string {
 	name := QuoteIdent(relation.Text("relname"))
 	if schema := relation.Text("schemaname"); schema != "" {
@@ -58,7 +58,7 @@ func RegclassName(relation TreeNode) string {
 	return name
 }
 
-// QuoteIdents returns a list of quoted names as SQL, each with a prefix.
+// QuoteIdents returns an SQL list of the names, each quoted and with the prefix before it.
 func QuoteIdents(names []string, prefix string) string {
 	all := make([]string, len(names))
 	for i, name := range names {
@@ -70,7 +70,7 @@ func QuoteIdents(names []string, prefix string) string {
 // IsNull reports whether m is the constant NULL.
 func IsNull(m TreeNode) bool { return m.Is("A_Const") && m.Flag("isnull") }
 
-// AppendColumnRefs appends the column references in an expression to refs.
+// AppendColumnRefs appends to refs all column references in an expression.
 func AppendColumnRefs(expr TreeNode, refs []TreeNode) []TreeNode {
 	if expr.Is("ColumnRef") {
 		return append(refs, expr)
@@ -81,8 +81,8 @@ func AppendColumnRefs(expr TreeNode, refs []TreeNode) []TreeNode {
 	return refs
 }
 
-// ContainsTimeWord reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL reads these words as
-// the current time, which differs between the batches of a DELETE.
+// ContainsTimeWord reports whether a text contains now, today, tomorrow or yesterday. PostgreSQL may read a constant
+// with one of these words as a time, which differs between the batches of a DELETE.
 func ContainsTimeWord(text []byte) bool {
 	for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
 		switch strings.ToLower(word) {

@@ -6,14 +6,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// PostgreSQL's parser repeats the source of "SET (a, b) = source" under each target. Trees of package parse have the
-// source once, under the first target. Each node thus has one place in the text, and no rule edits a place twice.
+// PostgreSQL's parser copies the source of "SET (a, b) = source" under each target. Package parse removes the copies:
+// its trees have the source only under the first target. Each node then has one place in the text, and no rule edits a
+// place twice.
 
-// MultiAssign is the node type of one target in an assignment to several columns.
+// MultiAssign is the node type of one target in an assignment to several columns, such as a in "SET (a, b) = source".
 const MultiAssign = "MultiAssignRef"
 
-// withoutCopies returns the wire form of a parse tree in which the source of each assignment is under the first target
-// only.
+// withoutCopies returns the wire form of a parse tree without the copies that the parser makes. The source of an
+// assignment to several columns is then under the first target only.
 func withoutCopies(tree TreeNode) []byte {
 	node := NodeTypes()["Node"]
 	for number, f := range node.Fields {
@@ -25,11 +26,11 @@ func withoutCopies(tree TreeNode) []byte {
 	return tree.Wire
 }
 
-// removeCopies removes the copies of assignments' sources from one node. changed is false if the node has no copy. In
-// that case wire is the node's own wire form.
+// removeCopies returns the wire form of a node without the copies of assignments' sources. changed is false if the node
+// has no copy. wire is then the node's own wire form.
 func removeCopies(m TreeNode) (wire []byte, changed bool) {
 	copied := m.Is(MultiAssign) && m.Integer("colno") > 1
-	at := 0 // end of the fields read so far
+	at := 0 // the end of the fields that the loop has read
 	for {
 		number, v, n := consume(m.Wire[at:])
 		if n < 0 {
@@ -47,7 +48,7 @@ func removeCopies(m TreeNode) (wire []byte, changed bool) {
 				field = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), made)
 			}
 		}
-		if !changed && len(field) != n { // a node without its copy is shorter
+		if !changed && len(field) != n { // a child without its copy is shorter
 			wire, changed = bytes.Clone(m.Wire[:at]), true
 		}
 		if changed {

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// conditionCodes maps the error conditions that a DO block may ignore to their SQLSTATEs. All mean that an object
-// exists or is missing. OTHERS is excluded because it would hide a refusal.
+// conditionCodes maps error conditions that a DO block may ignore to their SQLSTATEs. Each condition means that an
+// object exists or is missing. OTHERS is not among them, because it would also hide a refusal by DSQL.
 var conditionCodes = map[string]string{
 	"duplicate_object": "42710", "duplicate_table": "42P07", "duplicate_column": "42701", "duplicate_schema": "42P06",
 	"unique_violation": "23505", "undefined_object": "42704", "undefined_table": "42P01", "undefined_column": "42703",
 	"invalid_schema_name": "3F000", "invalid_table_definition": "42P16",
 }
 
-// DoBlock is the body of a DO block with one DDL statement.
+// DoBlock is the content of a DO block that has one DDL statement.
 type DoBlock struct {
-	Condition    string // the condition under which the statement runs; "" for none
+	Condition    string // the SQL condition after IF; "" for none
 	Statement    string
-	IgnoredCodes []string // the SQLSTATEs that the block ignores
+	IgnoredCodes []string // the SQLSTATEs that the block ignores in its EXCEPTION clause
 }
 
 // ReadDoBlock reads the body of a DO block. ok is false for a body of another form. ok is also false for a body with
@@ -53,7 +53,7 @@ func ReadDoBlock(body string) (g DoBlock, ok bool) {
 		}
 		i += 3
 	}
-	if ph.IsKeyword(i, "exception") && !conditional { // with a condition, the handlers would cover it, too
+	if ph.IsKeyword(i, "exception") && !conditional { // with IF, the handlers would cover the condition, too
 		if i = g.readHandlers(&ph, i+1); len(g.IgnoredCodes) == 0 {
 			return g, false
 		}
@@ -70,8 +70,8 @@ func ReadDoBlock(body string) (g DoBlock, ok bool) {
 	return g, true
 }
 
-// readHandlers reads the clauses WHEN condition [OR condition] THEN NULL; from token i on, and returns the index of the
-// next token. Another form of handler clears IgnoredCodes.
+// readHandlers reads the clauses WHEN condition [OR condition] THEN NULL; that begin at token i. It returns the index
+// of the token after them. For a handler of another form, it clears IgnoredCodes.
 func (g *DoBlock) readHandlers(ph *TokenList, i int) int {
 	for ph.IsKeyword(i, "when") {
 		for more := true; more; more = ph.IsKeyword(i, "or") {

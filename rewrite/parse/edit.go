@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Edit replaces the bytes from start to end of a text.
+// Edit replaces the bytes between the offsets Start and End of a text by Text.
 type Edit struct {
 	Start, End int
 	Text       string
 }
 
-// Apply returns text with the edits applied, and sorts the edits. ok is false, and Apply applies no edit, if two edits
-// overlap or one is outside of the text.
+// Apply returns text after all edits, and sorts the edits. If two edits overlap, or one is outside of the text, Apply
+// applies none, and ok is false.
 func Apply(text string, edits []Edit) (made string, ok bool) {
 	if !SortEdits(edits, 0, len(text)) {
 		return "", false
@@ -29,8 +29,8 @@ func Apply(text string, edits []Edit) (made string, ok bool) {
 	return b.String(), true
 }
 
-// SortEdits sorts edits. SortEdits returns false if two edits overlap, or if one is not within the bytes from start to
-// end.
+// SortEdits sorts edits by position. It returns false if two edits overlap, or if one is not between the byte offsets
+// start and end.
 func SortEdits(edits []Edit, start, end int) bool {
 	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Start - b.Start })
 	at := start
@@ -43,16 +43,16 @@ func SortEdits(edits []Edit, start, end int) bool {
 	return at <= end
 }
 
-// EditedText returns the text that Apply returns, or "" if Apply fails.
+// EditedText returns the text after all edits, or "" if two edits overlap or one is outside of the text.
 func EditedText(text string, edits []Edit) string {
 	made, _ := Apply(text, edits)
 	return made
 }
 
-// originalOffset converts an offset in the edited text to an offset in the original text. For a byte that an edit
-// inserted, the result is the start of that edit.
+// originalOffset converts a byte offset in the edited text to one in the original text. For a byte that an edit
+// inserted, it returns the start of the edit.
 func originalOffset(edits []Edit, offset int) int {
-	shift := 0 // for offsets behind the edits so far: after = before + shift
+	shift := 0 // the difference of the offsets in edited and original text, after the edits so far
 	for _, e := range edits {
 		begin := e.Start + shift
 		if offset < begin {
@@ -66,8 +66,8 @@ func originalOffset(edits []Edit, offset int) int {
 	return offset - shift
 }
 
-// OriginalPosition converts a server's position in the edited text, in characters from 1, to a position in the original
-// text. A position outside the text remains as it is.
+// OriginalPosition converts a server's position in the edited text to a position in the original text. A position is
+// the number of a character, counted from 1. If it is outside of the text, OriginalPosition returns it unchanged.
 func OriginalPosition(before, after string, edits []Edit, position int) int {
 	offset, ok := ByteOffset(after, position)
 	if !ok {
@@ -76,8 +76,8 @@ func OriginalPosition(before, after string, edits []Edit, position int) int {
 	return utf8.RuneCountInString(before[:originalOffset(edits, offset)]) + 1
 }
 
-// ByteOffset returns the byte offset of a position, in characters from 1. The position after the last character is the
-// end.
+// ByteOffset returns the byte offset of a position, the number of a character counted from 1. The position after the
+// last character gives the length of the text.
 func ByteOffset(text string, position int) (int, bool) {
 	if position < 1 {
 		return 0, false

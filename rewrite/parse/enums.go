@@ -2,7 +2,7 @@ package parse
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// These types are enumerations of PostgreSQL's grammar, with PostgreSQL's names. A TreeNode holds their values as
+// These types are enumerations of PostgreSQL's parse trees, with PostgreSQL's names. A TreeNode stores their values as
 // integers.
 type (
 	A_Expr_Kind         = pg_query.A_Expr_Kind
@@ -27,7 +27,7 @@ type (
 	VariableSetKind     = pg_query.VariableSetKind
 )
 
-// These are the values of the enumerations of PostgreSQL's grammar that rules use.
+// These are the values of PostgreSQL's enumerations in parse trees that rules use, with PostgreSQL's names.
 const (
 	AEXPR_BETWEEN         = pg_query.A_Expr_Kind_AEXPR_BETWEEN
 	AEXPR_BETWEEN_SYM     = pg_query.A_Expr_Kind_AEXPR_BETWEEN_SYM

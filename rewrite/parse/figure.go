@@ -5,8 +5,8 @@ import (
 )
 
 // FigureColumnName returns the name that PostgreSQL gives to a result column without an alias. leaf is the column
-// reference, field reference or call that supplies the name. leaf is absent for any other name. n is a Node, which
-// wraps the expression.
+// reference, field reference or call from which the name comes. If the name comes from anything else, leaf is absent. n
+// is a Node that wraps the column's expression.
 func FigureColumnName(n TreeNode) (name string, leaf TreeNode) {
 	name, leaf, _ = FigureNodeName(n.NodeContent())
 	if name == "" {
@@ -18,8 +18,8 @@ func FigureColumnName(n TreeNode) (name string, leaf TreeNode) {
 // exprKindNames maps kinds of expressions to the column names that PostgreSQL gives them.
 var exprKindNames = map[string]string{"A_ArrayExpr": "array", "RowExpr": "row", "CoalesceExpr": "coalesce", "GroupingFunc": "grouping"}
 
-// FigureNodeName returns the result of FigureColumnName for an expression that no Node wraps. sure is PostgreSQL's
-// confidence in the name: 0 for none, 1 for the name of a type, or case, and 2 for any other.
+// FigureNodeName returns the name and leaf of FigureColumnName. node is an expression without a Node around it. sure is
+// how strongly PostgreSQL prefers the name: 0 without a name, 1 for a type's name or case, and 2 for any other name.
 func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 	switch node.TypeName() {
 	case "ColumnRef":
@@ -61,7 +61,7 @@ func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 		return "greatest", TreeNode{}, 2
 	case "SubLink":
 		return figureSublinkName(node)
-	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) has the name of CURRENT_TIMESTAMP
+	case "SQLValueFunction": // CURRENT_TIMESTAMP(3) gives the same name as CURRENT_TIMESTAMP
 		op := SQLValueFunctionOp(node.Integer("op")).String()
 		return strings.TrimSuffix(strings.ToLower(strings.TrimPrefix(op, "SVFOP_")), "_n"), TreeNode{}, 2
 	}
@@ -71,8 +71,8 @@ func FigureNodeName(node TreeNode) (name string, leaf TreeNode, sure int) {
 	return "", TreeNode{}, 0
 }
 
-// figureSublinkName returns the name that PostgreSQL gives to a subquery in an expression. The name may be that of a
-// mapped column (bytea stored as text).
+// figureSublinkName returns the name that PostgreSQL gives to a result column that is a subquery. The name may be that
+// of a mapped column (bytea stored as text).
 func figureSublinkName(node TreeNode) (string, TreeNode, int) {
 	switch SubLinkType(node.Integer("sub_link_type")) {
 	case EXISTS_SUBLINK:

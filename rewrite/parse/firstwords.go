@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// FirstWords returns the first word of each statement of a text, in lower case. The word for ROLLBACK TO is "rollback
-// to". sure is false if servers may split the text differently, and the words are then meaningless. That is so for a
-// text that the lexer cannot read to its end, one with a backslash, and one with a body between BEGIN ATOMIC and END.
+// FirstWords returns the first word of each statement of a text, in lower case. For ROLLBACK TO it returns "rollback
+// to". If servers may split the text in different ways, sure is false, and the words have no meaning. sure is false for
+// a text that the lexer cannot read to its end. It is also false for a text with a backslash, or with a body after
+// BEGIN ATOMIC.
 func FirstWords(sql []byte) (words []string, sure bool) {
 	if bytes.IndexByte(sql, '\\') >= 0 {
 		return nil, false
@@ -24,7 +25,7 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 			words = append(words, strings.ToLower(string(word)))
 		case kind == PunctToken && word[0] == '(':
 			words = append(words, "select")
-			l.Pos = l.Start // skipStatement counts it
+			l.Pos = l.Start // skipStatement reads the parenthesis again, to count it
 		default:
 			return nil, false
 		}
@@ -38,8 +39,8 @@ func FirstWords(sql []byte) (words []string, sure bool) {
 	}
 }
 
-// skipStatement skips to the semicolon that ends the current statement, or to the end of the text.
-// second is the first skipped token.
+// skipStatement skips the tokens up to the semicolon that ends the current statement, or to the end of the text. second
+// is the first token that it skips.
 func (l *Lexer) skipStatement() (second []byte, ok bool) {
 	for at, depth := 0, 0; ; at++ {
 		kind := l.Next()

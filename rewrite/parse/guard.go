@@ -5,35 +5,35 @@ import (
 	"unicode/utf8"
 )
 
-// GuardReason is the reason why CheckLimits, the guard, refuses to give a text to the parser.
+// GuardReason is the reason why CheckLimits (the guard) does not let a text reach the parser.
 type GuardReason uint8
 
-// These are all results of CheckLimits. Fits means that the text may be parsed, and Reasons is the number of reasons.
+// These are all results of CheckLimits. Fits means that the parser may get the text. Reasons is the number of results.
 const (
 	Fits GuardReason = iota
 	TooLong
 	TooDeep
-	NotText // a NUL, invalid UTF-8, or a constant or comment without an end
+	NotText // the text has a NUL, invalid UTF-8, or a constant or comment without an end
 	Reasons
 )
 
-// DefaultMaxBytes and DefaultMaxNesting are the default limits of CheckLimits.
+// DefaultMaxBytes is the default limit of a text's length in bytes, and DefaultMaxNesting that of its nesting depth.
 const (
 	DefaultMaxBytes   = 2 << 20
 	DefaultMaxNesting = 2000
 )
 
-// bytesPerToken is the number of bytes of the limit maxBytes that each token of a text counts for. The parser needs up
-// to 500 bytes and 2 µs for each token (measured). Usual texts have four bytes or more per token.
+// bytesPerToken is how many bytes of the limit maxBytes each token of a text uses up. The parser needs up to 500 bytes
+// of memory and 2 µs for each token (measured). Usual texts have four bytes or more per token.
 const bytesPerToken = 2
 
-// queryDepth is the number of nesting levels that a query in parentheses counts for. The parse tree of a query has more
-// and larger levels than that of an expression.
+// queryDepth is how many nesting levels a query in parentheses counts for. The parse tree of a query has more and
+// larger levels than the tree of an expression.
 const queryDepth = 3
 
-// CheckLimits returns Fits if a text of at most maxBytes may go to the parser, otherwise the reason. The parser is
-// recursive C code without a check of its stack, so a deep text would end the process. CheckLimits is iterative, and in
-// doubt refuses a text.
+// CheckLimits returns Fits if the parser may get a text, otherwise the reason against it. The parser is recursive C
+// code that does not check its stack, so a text that nests too deep would end the process. CheckLimits is iterative. In
+// doubt it refuses a text.
 func CheckLimits(sql []byte, maxBytes, maxNesting int) GuardReason {
 	if len(sql) > maxBytes {
 		return TooLong
@@ -47,23 +47,24 @@ func CheckLimits(sql []byte, maxBytes, maxNesting int) GuardReason {
 
 // nestingLevel is an open level of nesting in a text: the text itself, a parenthesis, a bracket or a CASE.
 //
-// The tree over a level is as deep as its links (joins, set operations) plus its deepest expression. An expression is
-// as deep as its chain of operators plus the deepest level within. Members of lists are beside each other.
+// The depth of a level's tree is the number of its links (joins, set operations) plus the depth of its deepest
+// expression. The depth of an expression is the length of its chain of operators plus the depth of the deepest level in
+// it. Members of a list are siblings, so they do not add up.
 type nestingLevel struct {
 	kind  byte // '(', '[', 'c' for CASE, 0 for the text itself
 	query bool
 	links int
-	// The fields describe the current expression: its number of operators, whether it has AND or OR (any number of
-	// which makes one node), and the depth of the deepest closed level in the expression.
+	// The next fields describe the current expression: its number of operators, whether it has AND, and whether it has
+	// OR. The last one is the depth of its deepest closed level. Any number of ANDs makes one node of the tree.
 	chain, and, or, within int
 
 	copyState
 
-	deepest int // of earlier expressions
-	before  int // of earlier statements
+	deepest int // the depth of the deepest earlier expression
+	before  int // the depth of the deepest earlier statement
 }
 
-// depth returns the depth that the parse tree for the nesting level has so far.
+// depth returns the depth of the parse tree for the nesting level, as far as the text was read.
 func (l *nestingLevel) depth() int {
 	d := l.links + max(l.deepest, l.expressionDepth())
 	if l.query {
@@ -74,30 +75,30 @@ func (l *nestingLevel) depth() int {
 
 func (l *nestingLevel) expressionDepth() int { return l.chain + l.and + l.or + l.within }
 
-// endExpression ends the current expression of the nesting level. The next expression is a sibling, and does not add to
-// its depth.
+// endExpression ends the current expression of the nesting level. The next expression is a sibling of it, so their
+// depths do not add up.
 func (l *nestingLevel) endExpression() {
 	l.deepest = max(l.deepest, l.expressionDepth())
 	l.chain, l.and, l.or, l.within = 0, 0, 0, 0
 }
 
-// nestingMeter measures the nesting of a text for CheckLimits, and holds the open levels.
+// nestingMeter measures the nesting of a text for CheckLimits. It holds the stack of open levels.
 type nestingMeter struct {
 	levels []nestingLevel
 	max    int
 	copyCounter
 }
 
-// treeDepthBound returns an upper bound of the depth of a text's parse tree, in levels of nesting. treeDepthBound stops
-// at max, and at a number of tokens.
+// treeDepthBound returns an upper bound of the depth of a text's parse tree, in levels of nesting. It stops with a
+// reason at a depth of max, or after tokens tokens.
 //
-// Lists of PostgreSQL's grammar do not count by their length: comma lists, AND, OR, successive
-// subscripts, dots, rows of VALUES, statements, the arms of a CASE.
+// The length of a list does not add to the depth: comma lists, AND, OR, successive subscripts, dots, rows of VALUES,
+// statements, the arms of a CASE.
 func treeDepthBound(sql []byte, max, tokens int) (int, GuardReason) {
 	l := Lexer{Text: sql, UTF8: true}
 	m := nestingMeter{levels: make([]nestingLevel, 1, 16), max: max}
 	m.levels[0].copyState = copyState{copies: 1, around: 1}
-	var dotted, as bool // the last token was a dot, or AS
+	var dotted, as bool // dotted: the previous token was a dot; as: it was AS
 	for ; ; tokens-- {
 		deeper := true
 		kind := l.Next()
@@ -140,12 +141,12 @@ func (m *nestingMeter) checkDepth() GuardReason {
 	return Fits
 }
 
-// countWord counts a word and reports whether the text's parse tree got deeper. A word after AS may be the name of a
-// column, which opens and closes no CASE.
+// countWord counts a word, and reports whether the text's parse tree became deeper. as means that the previous word is
+// AS, so this word may be a column's name. CASE or END as a name opens or closes no CASE.
 func (m *nestingMeter) countWord(r WordRole, as bool) bool {
 	switch top := m.topLevel(); {
 	case r&(linked|querying) != 0:
-		// These words never occur directly in a CASE, so an open CASE was a name and is closed.
+		// These words never occur directly in a CASE, so a CASE that is still open was a name. It is closed here.
 		m.closeLevels(0)
 		top = m.topLevel()
 		if r&linked != 0 {
@@ -175,7 +176,7 @@ func (m *nestingMeter) countWord(r WordRole, as bool) bool {
 	return true
 }
 
-// countPunct counts a byte of punctuation and reports whether the text's parse tree got deeper.
+// countPunct counts a byte of punctuation, and reports whether the text's parse tree became deeper.
 func (m *nestingMeter) countPunct(c byte) bool {
 	switch c {
 	case '(', '[':
@@ -197,8 +198,8 @@ func (m *nestingMeter) countPunct(c byte) bool {
 	return true
 }
 
-// closeLevels closes every CASE at the top of the stack of nesting levels, and then the top level if it is of the given
-// kind. A bracket without a counterpart remains open, because the text is invalid SQL.
+// closeLevels closes every CASE at the top of the stack of nesting levels. It then closes the top level if that has the
+// given kind. A bracket without a counterpart remains open, because the text is invalid SQL anyway.
 func (m *nestingMeter) closeLevels(kind byte) {
 	for m.topLevel().kind == 'c' {
 		m.popLevel()
@@ -208,7 +209,7 @@ func (m *nestingMeter) closeLevels(kind byte) {
 	}
 }
 
-// popLevel removes the top level from the stack of nesting levels, and counts its depth in the level below.
+// popLevel removes the top nesting level from the stack, and adds its depth to the level below.
 func (m *nestingMeter) popLevel() {
 	depth := m.topLevel().depth() + 1
 	if m.topLevel().kind != '(' {

@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// treeChange is one intended change of a parse tree: the new values of a node's field, or no value to empty the field.
+// treeChange is one intended change of a parse tree: a field of a node gets new values. No values empty the field.
 type treeChange struct {
 	field  string
 	values []Value
 }
 
-// TreeChanges are the intended changes of a parse tree, by node. The address of a node's bytes identifies the node, so
-// a changed node must not be empty.
+// TreeChanges are the intended changes of a parse tree, keyed by node. The address of a node's first byte identifies
+// the node, so a node without bytes cannot be changed.
 type TreeChanges map[*byte][]treeChange
 
 // Set records that a field of node m is to get these values.
@@ -25,7 +25,7 @@ func (in TreeChanges) Set(m TreeNode, field string, values ...Value) {
 	in[key] = append(in[key], treeChange{field, values})
 }
 
-// changesOf returns the intended changes of the node m.
+// changesOf returns the intended changes of the fields of node m.
 func (in TreeChanges) changesOf(m TreeNode) []treeChange {
 	if len(in) == 0 || len(m.Wire) == 0 {
 		return nil
@@ -33,23 +33,23 @@ func (in TreeChanges) changesOf(m TreeNode) []treeChange {
 	return in[&m.Wire[0]]
 }
 
-// FieldWithValue is the number of a node's field, and the value that the field has.
+// FieldWithValue is a field of a node: the field's protobuf number, and its value.
 type FieldWithValue struct {
 	Number protowire.Number
 	Value
 }
 
-// FieldWalker reads the fields of a node with the intended changes applied. FieldWalker skips positions in the text and
+// FieldWalker iterates over the fields of a node as the intended changes make them. It skips positions in the text and
 // empty values.
 type FieldWalker struct {
 	shape *nodeType
 	wire  []byte
-	// changed holds the fields if the node has intended changes. In that case wire is not used.
+	// changed holds the remaining fields of a node with intended changes. For any other node, wire is used instead.
 	changed []FieldWithValue
 	listed  bool
 }
 
-// Walk returns a FieldWalker over the fields of m, with the intended changes applied.
+// Walk returns a FieldWalker over the fields of m as the intended changes make them.
 func (in TreeChanges) Walk(m TreeNode) FieldWalker {
 	changes := in.changesOf(m)
 	if changes == nil {
@@ -70,7 +70,7 @@ func (in TreeChanges) Walk(m TreeNode) FieldWalker {
 	return w
 }
 
-// Next returns the next field of the node. The number 0 means the end.
+// Next returns the next field of the node. A field with the number 0 means that there are no more.
 func (w *FieldWalker) Next() FieldWithValue {
 	for {
 		var e FieldWithValue
@@ -125,7 +125,7 @@ func (in TreeChanges) Equal(a, b TreeNode) bool {
 	}
 }
 
-// Encode returns the wire form of the tree m with the intended changes.
+// Encode returns the tree m with the intended changes, in protobuf's wire form.
 func (in TreeChanges) Encode(m TreeNode) []byte {
 	var b []byte
 	for w := in.Walk(m); ; {
@@ -145,7 +145,7 @@ func (in TreeChanges) Encode(m TreeNode) []byte {
 	}
 }
 
-// Values returns the values of a field of the node unchanged, wrapped in their Nodes.
+// Values returns the values of a field of the node, without intended changes. Nodes remain in their wrappers (Node).
 func (m TreeNode) Values(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -160,13 +160,13 @@ func (m TreeNode) Values(field string) []Value {
 	return all
 }
 
-// IsPositionField reports whether a field is only a position in the text.
+// IsPositionField reports whether the field of this name only has a position in the text.
 func IsPositionField(name string) bool {
 	return strings.HasSuffix(name, "location") || name == "stmt_len"
 }
 
-// LazyTree returns a function that parses sql at its first call and returns the whole tree. Rules copy nodes from a
-// sample into a client's tree, so that only the parser makes nodes.
+// LazyTree returns a function that returns the tree of sql, and parses sql at its first call. Rules copy nodes of the
+// tree into a client's tree, so that the parser makes all nodes.
 func LazyTree(sql string) func() TreeNode {
 	return sync.OnceValue(func() TreeNode {
 		tree, err := Tree(sql)
@@ -177,8 +177,8 @@ func LazyTree(sql string) func() TreeNode {
 	})
 }
 
-// WrapInSample records that the content of Node n becomes the operand of the expression in sample, in the place of
-// NULL.
+// WrapInSample records that the content of Node n becomes an operand of the expression in the sample tree. The
+// expression has NULL at the operand's place.
 func (in TreeChanges) WrapInSample(n, sample TreeNode) {
 	made := SampleExpression(sample)
 	operand := NullPlaceholder(made)
@@ -192,12 +192,12 @@ func (in TreeChanges) WrapInSample(n, sample TreeNode) {
 	in.ReplaceContent(n, made)
 }
 
-// SampleExpression returns a copy of the expression in the sample tree, as a Node.
+// SampleExpression returns a copy of the expression in the sample tree, a SELECT of one expression, as a Node.
 func SampleExpression(sample TreeNode) TreeNode {
 	return TreeNode{NodeTypes()["Node"], slices.Clone(sample.Child("stmts").Child("stmt").Child("target_list").Values("val")[0].Bytes)}
 }
 
-// NullPlaceholder returns the Node with the constant NULL in a tree.
+// NullPlaceholder returns the Node under n that contains the constant NULL.
 func NullPlaceholder(n TreeNode) TreeNode {
 	if n.Is("Node") && n.UnwrapNode().Is("A_Const") && n.UnwrapNode().Flag("isnull") {
 		return n
@@ -213,14 +213,14 @@ func NullPlaceholder(n TreeNode) TreeNode {
 	return TreeNode{}
 }
 
-// copyContent records that the content of another Node becomes that of Node n.
+// copyContent records that Node n gets the content of the Node other.
 func (in TreeChanges) copyContent(n, other TreeNode) {
 	for number, v := range other.EachField() {
 		in.Set(n, other.Shape.Fields[number].Name, v)
 	}
 }
 
-// ReplaceContent records that the content of another Node replaces that of Node n.
+// ReplaceContent records that the content of the Node other replaces the content of Node n.
 func (in TreeChanges) ReplaceContent(n, other TreeNode) {
 	for number := range n.EachField() {
 		in.Set(n, n.Shape.Fields[number].Name)

@@ -8,34 +8,34 @@ type TokenKind uint8
 // These are the kinds of tokens.
 const (
 	EndToken    TokenKind = iota
-	BadToken              // unterminated, or ambiguous between servers
-	WordToken             // keyword or name, unquoted
-	QuotedToken           // "name"
-	StringToken           // any kind of constant in quotes
-	NumberToken           // 1, 1.5; .5 is two tokens
-	OddToken              // number or parameter followed by letters: servers differ
-	ParamToken            // $1
+	BadToken              // a token without end, or one that servers read differently
+	WordToken             // an unquoted keyword or name
+	QuotedToken           // a "name" in double quotes
+	StringToken           // a constant in quotes, of any kind
+	NumberToken           // 1 or 1.5, but .5 is two tokens
+	OddToken              // a number or parameter with letters after it, which servers read differently
+	ParamToken            // a parameter, such as $1
 	OperatorToken
-	CastToken  // ::
-	PunctToken // any other single byte
+	CastToken  // the cast operator ::
+	PunctToken // any other single byte, such as a comma
 )
 
-// maxRestarts bounds the tokens that PostgreSQL's scanner finds in one run of operator characters, for example
-// "/**//**/" or "+-+-". For each of them the scanner reads to the end of the run: 160 KB take 6 s (pg_query 17-6.2.5,
-// measured). Real texts have fewer than ten.
+// maxRestarts is the greatest number of tokens in one run of operator characters, such as "/**//**/" or "+-+-". For
+// each of these tokens, PostgreSQL's scanner reads to the end of the run: 160 KB took 6 s (pg_query 17-6.2.5). Real
+// texts have fewer than ten.
 const maxRestarts = 64
 
-// Lexer splits a text as PostgreSQL's scanner does with standard_conforming_strings on. Lexer reads forward, backtracks
-// over a few bytes at most, and allocates nothing.
+// Lexer splits a text into tokens as PostgreSQL's scanner does with standard_conforming_strings on. Lexer reads
+// forward, goes back by a few bytes at most, and allocates nothing.
 type Lexer struct {
 	Text []byte
 	Pos  int
-	// Start is the offset at which the last token starts. The token ends at Pos.
+	// Start is the byte offset at which the last token starts. The token ends at Pos.
 	Start int
-	// runEnd is the end of the last run of operator characters, comments included. restarts is the number of tokens in
-	// that run.
+	// runEnd is the end of the last run of operator characters and comments. restarts is the number of tokens in that
+	// run.
 	runEnd, restarts int
-	// UTF8 reports that the text is valid UTF-8. In other encodings a byte of a character may equal a backslash.
+	// UTF8 reports that the text is valid UTF-8. In other encodings, a byte within a character may equal a backslash.
 	UTF8 bool
 }
 
@@ -73,7 +73,7 @@ var classes = func() (c [256]uint8) {
 // Next reads one token and returns its kind. After BadToken the position is meaningless.
 func (l *Lexer) Next() TokenKind {
 	text := l.Text
-	if l.Pos < len(text) && text[l.Pos] == ' ' { // in front of most tokens stands nothing else
+	if l.Pos < len(text) && text[l.Pos] == ' ' { // most tokens have one blank before them and no comment
 		l.Pos++
 	}
 	if l.Pos < len(text) && classes[text[l.Pos]]&blankByte != 0 && !l.SkipBlank() {
@@ -111,10 +111,10 @@ func (l *Lexer) Next() TokenKind {
 	return PunctToken
 }
 
-// Lexeme returns the text of the token that Next has read last.
+// Lexeme returns the text of the token that Next read last.
 func (l *Lexer) Lexeme() []byte { return l.Text[l.Start:l.Pos] }
 
-// peek returns the next byte of the text, or 0 at the end of the text.
+// peek returns the byte at the lexer's position, or 0 at the end of the text.
 func (l *Lexer) peek() byte {
 	if l.Pos < len(l.Text) {
 		return l.Text[l.Pos]
@@ -139,8 +139,8 @@ func (l *Lexer) SkipBlank() bool {
 	}
 }
 
-// skipComment skips the comment that begins at the lexer's position, if one does. ends is false only for a comment
-// without end.
+// skipComment skips the comment at the lexer's position, and reports whether there is one. ends is false only for a
+// comment without end.
 func (l *Lexer) skipComment() (skipped, ends bool) {
 	switch {
 	case l.nextBytesAre('-', '-'):
@@ -156,12 +156,13 @@ func (l *Lexer) skipComment() (skipped, ends bool) {
 	return false, true
 }
 
-// nextBytesAre reports whether the next two bytes of the text are a and b.
+// nextBytesAre reports whether a and b are the next two bytes of the text.
 func (l *Lexer) nextBytesAre(a, b byte) bool {
 	return l.Pos+1 < len(l.Text) && l.Text[l.Pos] == a && l.Text[l.Pos+1] == b
 }
 
-// skipBlockComment skips a comment in /* and */, nested comments included.
+// skipBlockComment skips a comment between /* and */, including nested comments. It returns false for a comment without
+// end or with too many tokens.
 func (l *Lexer) skipBlockComment() bool {
 	for depth := 0; l.Pos < len(l.Text); {
 		switch {
@@ -191,8 +192,8 @@ func (l *Lexer) skipBlockComment() bool {
 	return false
 }
 
-// countRestarts counts n tokens in a run of operator characters, and reports whether the run has at most maxRestarts
-// tokens.
+// countRestarts adds n tokens to the current run of operator characters. It reports whether the run has at most
+// maxRestarts tokens.
 func (l *Lexer) countRestarts(n int) bool {
 	if l.runEnd != l.Pos {
 		l.restarts = 0
@@ -201,8 +202,7 @@ func (l *Lexer) countRestarts(n int) bool {
 	return l.restarts <= maxRestarts
 }
 
-// lexWord reads a name, or a constant that begins with letters: E”, B”, X”,
-// N”, U&”, U&"".
+// lexWord reads a name, or a constant that has the letter E, B, X, N or U& before its quotes.
 func (l *Lexer) lexWord(first byte) TokenKind {
 	text, pos := l.Text, l.Pos+1
 	if pos < len(text) && (text[pos] == '\'' || text[pos] == '&') {
@@ -217,8 +217,8 @@ func (l *Lexer) lexWord(first byte) TokenKind {
 	return WordToken
 }
 
-// lexPrefixed reads a quoted constant or name after its one-letter prefix. lexPrefixed returns WordToken, and reads
-// nothing, if the letter is a word.
+// lexPrefixed reads a quoted constant or name after its one-letter prefix. If the letter is no prefix, lexPrefixed
+// reads nothing and returns WordToken.
 func (l *Lexer) lexPrefixed(letter byte) TokenKind {
 	start := l.Pos
 	l.Pos++
@@ -240,7 +240,7 @@ func (l *Lexer) lexPrefixed(letter byte) TokenKind {
 	return WordToken
 }
 
-// lexQuoted reads a token up to the closing quote. A doubled quote is a part of the token.
+// lexQuoted reads a token of this kind up to the closing quote. A doubled quote is a part of the token.
 func (l *Lexer) lexQuoted(quote byte, kind TokenKind) TokenKind {
 	for {
 		n := bytes.IndexByte(l.Text[l.Pos:], quote)
@@ -255,8 +255,8 @@ func (l *Lexer) lexQuoted(quote byte, kind TokenKind) TokenKind {
 	}
 }
 
-// lexEscapeString reads a string constant with the prefix E, in which a backslash escapes the next byte. If the
-// constant continues after a line break, escapes apply there too.
+// lexEscapeString reads a string constant with the prefix E, in which a backslash escapes the next byte. Escapes also
+// apply after a line break, if the constant continues on the next line.
 func (l *Lexer) lexEscapeString() TokenKind {
 	for l.Pos < len(l.Text) {
 		c := l.Text[l.Pos]
@@ -286,7 +286,7 @@ func (l *Lexer) lexEscapeString() TokenKind {
 	return BadToken
 }
 
-// lexNumber reads digits and the letters that follow the digits. In a plain number lexNumber also reads one point.
+// lexNumber reads digits and the letters that follow the digits. For a NumberToken, it also reads one decimal point.
 func (l *Lexer) lexNumber(kind TokenKind) TokenKind {
 	text, pos := l.Text, l.Pos
 	for point := kind == NumberToken; pos < len(text); pos++ {
@@ -346,8 +346,8 @@ func (l *Lexer) lexOperator() TokenKind {
 	return OperatorToken
 }
 
-// countOperators returns the maximum number of operators in a run of operator characters. Each sign at the end of the
-// run may be a separate operator.
+// countOperators returns the greatest number of operators in a run of operator characters. Each + or - at the end of
+// the run may be a separate operator.
 func countOperators(run []byte) int {
 	rest := len(run)
 	for rest > 0 && (run[rest-1] == '+' || run[rest-1] == '-') {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// WordSet returns the set of the blank-separated words in a text.
+// WordSet returns the words of a text as a set. Blanks separate the words.
 func WordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for word := range strings.FieldsSeq(words) {
@@ -14,8 +14,8 @@ func WordSet(words string) map[string]bool {
 	return m
 }
 
-// FoldName appends a word folded as PostgreSQL folds a name: ASCII letters in lower case, truncated to
-// MaxName bytes.
+// FoldName appends word to to, in the form in which PostgreSQL folds an unquoted name: ASCII letters become lower-case,
+// and MaxName bytes remain.
 func FoldName(to, word []byte) []byte {
 	for _, c := range word {
 		if 'A' <= c && c <= 'Z' {
@@ -26,13 +26,13 @@ func FoldName(to, word []byte) []byte {
 	return to[:min(len(to), MaxName)]
 }
 
-// MaxName is the greatest length in bytes of a name in PostgreSQL.
+// MaxName is the greatest length in bytes that PostgreSQL allows for a name.
 const MaxName = 63
 
-// QuoteIdent returns a name in double quotes. The name may be a keyword.
+// QuoteIdent returns a name as SQL, in double quotes. The name may also be a keyword.
 func QuoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// QuoteLiteral returns a quoted string constant, valid with any standard_conforming_strings.
+// QuoteLiteral returns s as an SQL string constant, with the same meaning for any value of standard_conforming_strings.
 func QuoteLiteral(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
@@ -41,8 +41,8 @@ func QuoteLiteral(s string) string {
 	return quoted
 }
 
-// QuoteIdentIfNeeded returns a name as SQL, quoted unless it has only lower-case letters, digits and _. The name must
-// not be a keyword.
+// QuoteIdentIfNeeded returns a name as SQL. It quotes a name that has other characters than lower-case letters, digits
+// and _. The name must not be a keyword.
 func QuoteIdentIfNeeded(name string) string {
 	for i := range len(name) {
 		c := name[i]
@@ -54,7 +54,7 @@ func QuoteIdentIfNeeded(name string) string {
 	return name
 }
 
-// IsType reports whether a TypeName is the type of PostgreSQL with that name in pg_catalog, without array or length.
+// IsType reports whether a TypeName is the type of this name in pg_catalog. An array, or a type with a length, is not.
 func IsType(kind TreeNode, name string) bool {
 	names := kind.Names("names")
 	if len(names) == 2 && names[0] == "pg_catalog" {
@@ -64,8 +64,8 @@ func IsType(kind TreeNode, name string) bool {
 		kind.Child("array_bounds").Shape == nil && kind.Child("typmods").Shape == nil
 }
 
-// CalledFunction returns the name of a FuncCall's function, in pg_catalog or without a schema. CalledFunction returns
-// "" for a function in another schema.
+// CalledFunction returns the name of a called function that has no schema or the schema pg_catalog. It returns "" for a
+// function in another schema.
 func CalledFunction(call TreeNode) string {
 	names := call.Names("funcname")
 	switch {
@@ -77,7 +77,7 @@ func CalledFunction(call TreeNode) string {
 	return ""
 }
 
-// IsBuiltinType reports whether a TypeName certainly names a type of PostgreSQL.
+// IsBuiltinType reports whether a TypeName certainly means one of PostgreSQL's own types.
 func IsBuiltinType(m TreeNode) bool {
 	switch names := m.Names("names"); len(names) {
 	case 1:
@@ -88,12 +88,12 @@ func IsBuiltinType(m TreeNode) bool {
 	return false
 }
 
-// builtinTypes are common types of constants whose names are not keywords.
+// builtinTypes are frequent types of PostgreSQL whose names are not keywords.
 var builtinTypes = map[string]bool{"text": true, "bool": true, "int2": true, "int4": true, "int8": true, "float4": true, "float8": true,
 	"date": true, "uuid": true, "json": true, "jsonb": true, "bytea": true, "oid": true, "regclass": true, "regtype": true,
 	"timestamptz": true, "timestamp": true, "name": true}
 
-// ConstraintIs reports whether a Constraint is of one of the given kinds.
+// ConstraintIs reports whether a Constraint is of one of these kinds.
 func ConstraintIs(constraint TreeNode, kinds ...ConstrType) bool {
 	return slices.Contains(kinds, ConstrType(constraint.Integer("contype")))
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// NumberDuplicates returns the names of an index's columns, as PostgreSQL's ChooseIndexColumnNames does: a repeated
-// name gets a number. NumberDuplicates leaves out columns that cannot fit into an index name.
+// NumberDuplicates returns names of columns as PostgreSQL's ChooseIndexColumnNames makes them: a repeated name gets a
+// number. It omits the last columns if there are too many for an index name.
 func NumberDuplicates(columns []string) []string {
 	columns = columns[:min(len(columns), MaxName)]
 	taken := make(map[string]bool, len(columns))
@@ -24,7 +24,7 @@ func NumberDuplicates(columns []string) []string {
 	return all
 }
 
-// JoinColumnNames returns names of columns joined by _, as far as PostgreSQL uses them in an index name.
+// JoinColumnNames joins names of columns by _, as far as PostgreSQL uses them in the name of an index.
 func JoinColumnNames(columns []string) string {
 	var b strings.Builder
 	for _, column := range columns {
@@ -39,8 +39,8 @@ func JoinColumnNames(columns []string) string {
 	return b.String()
 }
 
-// MakeObjectName returns the name that PostgreSQL's makeObjectName makes. MakeObjectName cuts the longer of first and
-// second until the whole name fits.
+// MakeObjectName joins first, second and label by _, as PostgreSQL's makeObjectName does. If the name is too long, it
+// cuts the longer of first and second until the name fits.
 func MakeObjectName(first, second, label string) string {
 	room := MaxName - len(label) - 1
 	if second != "" {
@@ -61,7 +61,7 @@ func MakeObjectName(first, second, label string) string {
 	return name + "_" + label
 }
 
-// clipUTF8 returns the first n bytes of a text, without a partial character at the end.
+// clipUTF8 returns at most the first n bytes of a text. It omits an incomplete character at the end.
 func clipUTF8(s string, n int) string {
 	if n == len(s) {
 		return s

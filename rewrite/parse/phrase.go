@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// LexedToken is one token of a text.
+// LexedToken is one token of a text. Start and End are byte offsets in the text.
 type LexedToken struct {
 	Kind       TokenKind
 	Start, End int32
 }
 
-// TokenList holds the tokens of a statement, which rewriting rules read and edit.
+// TokenList holds the tokens of a statement. Rewriting rules read them, and make edits from them.
 type TokenList struct {
-	Text   []byte // the whole text
+	Text   []byte // the client's whole text, which may have several statements
 	Tokens []LexedToken
 }
 
-// LexTokens returns the tokens from start to end of a text that CheckLimits has accepted.
+// LexTokens returns the tokens between the offsets start and end of a text. CheckLimits must have accepted the text.
 func LexTokens(text []byte, start, end int) TokenList {
 	p := TokenList{Text: text}
 	for l := (Lexer{Text: text[:end], Pos: start, UTF8: true}); ; {
@@ -30,14 +30,14 @@ func LexTokens(text []byte, start, end int) TokenList {
 	}
 }
 
-// TokenCache caches the tokens of the statement that the rewriting rules currently read. The zero TokenCache is empty.
+// TokenCache caches the tokens of the statement that the rewriting rules read at present. The zero TokenCache is empty.
 type TokenCache struct {
 	start, end int
 	phrase     TokenList
 }
 
-// StatementTokens returns the tokens of the statement between two offsets of a text. StatementTokens lexes again if the
-// last call was for another statement. All calls must be for one text.
+// StatementTokens returns the tokens of the statement between two offsets of a text. It lexes again if the last call
+// was for another statement. All calls must be for the same text.
 func (t *TokenCache) StatementTokens(text []byte, start, end int) TokenList {
 	if t.phrase.Text == nil || t.start != start || t.end != end {
 		t.start, t.end, t.phrase = start, end, LexTokens(text, start, end)
@@ -45,7 +45,7 @@ func (t *TokenCache) StatementTokens(text []byte, start, end int) TokenList {
 	return t.phrase
 }
 
-// Lexeme returns the text of token i, or nil beyond the last token.
+// Lexeme returns the text of token i, or nil if there is no token i.
 func (p *TokenList) Lexeme(i int) []byte {
 	if i < 0 || i >= len(p.Tokens) {
 		return nil
@@ -53,12 +53,12 @@ func (p *TokenList) Lexeme(i int) []byte {
 	return p.Text[p.Tokens[i].Start:p.Tokens[i].End]
 }
 
-// IsKeyword reports whether token i is the keyword lower, in any case.
+// IsKeyword reports whether token i is the keyword lower, in any letter case.
 func (p *TokenList) IsKeyword(i int, lower string) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == WordToken && IsWord(p.Lexeme(i), lower)
 }
 
-// AreKeywords reports whether the keywords lower, in any case, follow each other from token i on.
+// AreKeywords reports whether the tokens from i on are the keywords lower, in this order and in any letter case.
 func (p *TokenList) AreKeywords(i int, lower ...string) bool {
 	for n, w := range lower {
 		if !p.IsKeyword(i+n, w) {
@@ -68,7 +68,7 @@ func (p *TokenList) AreKeywords(i int, lower ...string) bool {
 	return true
 }
 
-// IsName reports whether token i may be a name.
+// IsName reports whether token i may be a name: an unquoted word or a quoted name.
 func (p *TokenList) IsName(i int) bool {
 	return i >= 0 && i < len(p.Tokens) && (p.Tokens[i].Kind == WordToken || p.Tokens[i].Kind == QuotedToken)
 }
@@ -78,8 +78,8 @@ func (p *TokenList) IsPunct(i int, c byte) bool {
 	return i >= 0 && i < len(p.Tokens) && p.Tokens[i].Kind == PunctToken && p.Text[p.Tokens[i].Start] == c
 }
 
-// BracketPairs returns, for each parenthesis and bracket token, its counterpart. The result is -1 for other tokens and
-// without a counterpart.
+// BracketPairs returns, for each parenthesis or bracket token, the index of its counterpart. The index is -1 for other
+// tokens, and for a bracket without a counterpart.
 func (p *TokenList) BracketPairs() []int32 {
 	pairs := make([]int32, len(p.Tokens))
 	var open []int32
@@ -97,7 +97,7 @@ func (p *TokenList) BracketPairs() []int32 {
 	return pairs
 }
 
-// TokenAt returns the token that begins at an offset of the text, or -1.
+// TokenAt returns the index of the token that begins at a byte offset of the text, or -1 if none does.
 func (p *TokenList) TokenAt(offset int) int {
 	i, ok := slices.BinarySearchFunc(p.Tokens, offset, func(t LexedToken, o int) int { return int(t.Start) - o })
 	if !ok {
@@ -106,13 +106,14 @@ func (p *TokenList) TokenAt(offset int) int {
 	return i
 }
 
-// Replace returns the edit that replaces token i by text. The text becomes lower case if the token is in lower case.
+// Replace returns the edit that replaces token i by text, which is in upper case. If token i is in lower case, text
+// becomes lower case.
 func (p *TokenList) Replace(i int, text string) Edit {
 	return Edit{int(p.Tokens[i].Start), int(p.Tokens[i].End), p.MatchCase(i, text)}
 }
 
-// Remove returns the edit that removes token i and the blanks before it. Line ends stay, because
-// they may end a comment.
+// Remove returns the edit that removes token i and the blanks before the token. The edit leaves line ends, because a
+// line end may end a comment.
 func (p *TokenList) Remove(i int) Edit {
 	start := int(p.Tokens[i].Start)
 	for start > 0 && (p.Text[start-1] == ' ' || p.Text[start-1] == '\t') {
@@ -121,13 +122,13 @@ func (p *TokenList) Remove(i int) Edit {
 	return Edit{start, int(p.Tokens[i].End), ""}
 }
 
-// InsertAfter returns the edit that inserts text after token i.
+// InsertAfter returns the edit that inserts text after token i, in the letter case of token i.
 func (p *TokenList) InsertAfter(i int, text string) Edit {
 	end := int(p.Tokens[i].End)
 	return Edit{end, end, p.MatchCase(i, text)}
 }
 
-// MatchCase returns text, which is in upper case, in the letter case of token i.
+// MatchCase returns text in the letter case of token i. text must be in upper case.
 func (p *TokenList) MatchCase(i int, text string) string {
 	for _, c := range p.Lexeme(i) {
 		if 'A' <= c && c <= 'Z' {
@@ -137,7 +138,7 @@ func (p *TokenList) MatchCase(i int, text string) string {
 	return strings.ToLower(text)
 }
 
-// TextBetween returns the text from token i up to token end, exclusive.
+// TextBetween returns the text from token i to the token before end.
 func (p *TokenList) TextBetween(i, end int) string {
 	if i >= end || end > len(p.Tokens) {
 		return ""
@@ -148,8 +149,8 @@ func (p *TokenList) TextBetween(i, end int) string {
 // IsOperator reports whether token i is the given operator, such as =.
 func (p *TokenList) IsOperator(i int, operator string) bool { return string(p.Lexeme(i)) == operator }
 
-// ColumnNameToken returns the token of the column's name in a command of ALTER TABLE that begins at
-// token i: ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
+// ColumnNameToken returns the index of the column's name in a command of ALTER TABLE. The command begins at token i:
+// ALTER or DROP or ADD, COLUMN, IF [NOT] EXISTS, name.
 func (p *TokenList) ColumnNameToken(i int) int {
 	i++
 	if p.IsKeyword(i, "column") {
@@ -164,7 +165,7 @@ func (p *TokenList) ColumnNameToken(i int) int {
 	return i
 }
 
-// ClosingParen returns the closing parenthesis for the opening one at token i, or -1.
+// ClosingParen returns the index of the parenthesis that closes the one at token i, or -1 if none does.
 func (p *TokenList) ClosingParen(i int) int {
 	if !p.IsPunct(i, '(') {
 		return -1
@@ -182,8 +183,8 @@ func (p *TokenList) ClosingParen(i int) int {
 	return -1
 }
 
-// ListedNames returns the tokens of the names in a parenthesized list that opens at token i. ListedNames returns none
-// if the list has other content.
+// ListedNames returns the token indexes of the names in a list. Token i is the list's opening parenthesis. ListedNames
+// returns nil if the list has anything but names.
 func (p *TokenList) ListedNames(i int) []int {
 	var names []int
 	for end := p.ClosingParen(i); i < end; i += 2 {
@@ -195,8 +196,8 @@ func (p *TokenList) ListedNames(i int) []int {
 	return names
 }
 
-// ParenItemEnd returns the last token of the item that begins at token i and ends at a comma or a closing
-// parenthesis of its own depth, or at the end.
+// ParenItemEnd returns the last token of the list item that begins at token i. The item ends before a comma or a
+// closing parenthesis at its own depth, or at the last token.
 func (p *TokenList) ParenItemEnd(i int) int {
 	for depth := 0; i < len(p.Tokens); i++ {
 		switch {
@@ -213,7 +214,7 @@ func (p *TokenList) ParenItemEnd(i int) int {
 	return i - 1
 }
 
-// AfterQualifiedName returns the token after a name with any number of dots that begins at token i.
+// AfterQualifiedName returns the index of the token after the name that begins at token i. The name may have dots.
 func (p *TokenList) AfterQualifiedName(i int) int {
 	for p.IsPunct(i+1, '.') {
 		i += 2
@@ -221,8 +222,8 @@ func (p *TokenList) AfterQualifiedName(i int) int {
 	return i + 1
 }
 
-// BareItemEnd returns the last token of an item, which begins at token i, of a list without
-// parentheses. pair returns the partner of a parenthesis or bracket, or -1.
+// BareItemEnd returns the last token of a list item that begins at token i, in a list without parentheses. pair returns
+// the counterpart of a parenthesis or bracket, or -1.
 func (p *TokenList) BareItemEnd(i int, pair func(int) int) int {
 	if i < 0 {
 		return -1
@@ -243,12 +244,12 @@ func (p *TokenList) BareItemEnd(i int, pair func(int) int) int {
 	return i - 1
 }
 
-// afterItems are the words that end the last item of a list without parentheses.
+// afterItems are the words that may follow the last item of a list without parentheses, and so end the item.
 var afterItems = map[string]bool{"from": true, "where": true, "group": true, "having": true, "window": true, "order": true,
 	"limit": true, "offset": true, "fetch": true, "for": true, "union": true, "intersect": true, "except": true,
 	"into": true, "returning": true}
 
-// HasComments reports whether there are comments among the tokens.
+// HasComments reports whether a comment precedes one of the tokens.
 func (p *TokenList) HasComments() bool {
 	from := 0
 	for _, t := range p.Tokens {
@@ -260,7 +261,7 @@ func (p *TokenList) HasComments() bool {
 	return false
 }
 
-// NextKeyword returns the first token from i on that is the word lower, or -1.
+// NextKeyword returns the index of the first token at or after i that is the keyword lower, or -1 if there is none.
 func (p *TokenList) NextKeyword(i int, lower string) int {
 	for ; i < len(p.Tokens); i++ {
 		if p.IsKeyword(i, lower) {
@@ -270,7 +271,7 @@ func (p *TokenList) NextKeyword(i int, lower string) int {
 	return -1
 }
 
-// AppendToTypeName returns the edit that appends digits to the name of a type that begins at token i.
+// AppendToTypeName returns the edit that appends digits to the type name that begins at token i.
 func (p *TokenList) AppendToTypeName(i int, digits string) Edit {
 	last := p.Tokens[p.AfterQualifiedName(i)-1]
 	return Edit{int(last.Start), int(last.End), string(p.Text[last.Start:last.End]) + digits}

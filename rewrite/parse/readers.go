@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// InputSettings are the settings that may affect how PostgreSQL reads constants when it parses a text.
+// InputSettings is a set of session settings. They may affect how PostgreSQL reads constants when it parses a text.
 type InputSettings uint8
 
-// These are the settings in InputSettings, in the order of InputSettingNames.
+// These are the members of InputSettings. Bit i is the setting InputSettingNames[i].
 const (
 	ByEncoding InputSettings = 1 << iota
 	ByDateStyle
@@ -17,11 +17,11 @@ const (
 	byAll = ByEncoding | ByDateStyle | ByIntervalStyle | ByTimeZone
 )
 
-// InputSettingNames are the names of the settings in InputSettings, in lower case.
+// InputSettingNames are the names of the settings in InputSettings, in lower case. The index is the setting's bit.
 var InputSettingNames = [...]string{"client_encoding", "datestyle", "intervalstyle", "timezone"}
 
-// inputSettingsByType maps PostgreSQL's types to the settings that affect how their constants are read. Types without
-// an entry are unknown. A date and a time without a zone depend on TimeZone if a word gives them, such as today.
+// inputSettingsByType maps types to the settings that affect how PostgreSQL reads their constants. A type without an
+// entry counts as unknown. A date or a time without a zone depends on TimeZone only if it is a word, such as today.
 var inputSettingsByType = func() map[string]InputSettings {
 	m := map[string]InputSettings{"date": ByDateStyle, "timestamp": ByDateStyle, "daterange": ByDateStyle, "tsrange": ByDateStyle,
 		"datemultirange": ByDateStyle, "tsmultirange": ByDateStyle, "interval": ByIntervalStyle}
@@ -35,9 +35,9 @@ var inputSettingsByType = func() map[string]InputSettings {
 	return m
 }()
 
-// InputSettingsOfText returns the settings that may affect constants of a text, or other parts of it, and never too
-// few. For DateStyle, IntervalStyle and TimeZone the type of a constant decides if the text gives the type, otherwise
-// the constant's content. client_encoding affects any byte beyond ASCII.
+// InputSettingsOfText returns the settings that may affect how PostgreSQL reads the text. It never returns too few. If
+// the text gives a constant's type, the type decides about DateStyle, IntervalStyle and TimeZone. Otherwise the
+// constant's content decides. client_encoding affects any byte beyond ASCII.
 func InputSettingsOfText(sql []byte) InputSettings {
 	by := InputSettings(0)
 	if bytes.ContainsFunc(sql, func(r rune) bool { return r >= 0x80 }) {
@@ -68,8 +68,8 @@ func InputSettingsOfText(sql []byte) InputSettings {
 	return by
 }
 
-// constantInputSettings returns the settings that may affect how the constant at token i is read. Two adjacent
-// constants are one.
+// constantInputSettings returns the settings that may affect how PostgreSQL reads the constant at token i. For two
+// adjacent string constants, which form one constant, it returns all settings.
 func constantInputSettings(p *TokenList, i int) InputSettings {
 	beside := func(n int) bool { return n >= 0 && n < len(p.Tokens) && p.Tokens[n].Kind == StringToken }
 	if beside(i-1) || beside(i+1) {
@@ -86,9 +86,9 @@ func constantInputSettings(p *TokenList, i int) InputSettings {
 	return may
 }
 
-// constantType returns the type that a text gives to the constant at token i. A type before the constant applies even
-// if the constant is cast to another type. Without one, the type after "::" applies. known is false if there is no
-// type, or one that inputSettingsByType lacks.
+// constantType returns the type that the text gives to the constant at token i. The type before the constant applies,
+// even if a cast follows the constant. If no type comes before it, the type after "::" applies. known is false if the
+// text gives no type, or a type that inputSettingsByType lacks.
 func constantType(p *TokenList, i int) (kind string, known bool) {
 	if mayFollowType(p, i) {
 		return typeNamedAt(p, i-1, p.IsPunct(i-2, '.'))
@@ -103,12 +103,12 @@ func constantType(p *TokenList, i int) (kind string, known bool) {
 	return typeNamedAt(p, at, p.IsPunct(at+1, '.'))
 }
 
-// typeNamedAt returns the type that the word at token at names. elsewhere reports that the type is in a schema.
+// typeNamedAt returns the type that the word at token at names. elsewhere says that the type's name has a schema.
 func typeNamedAt(p *TokenList, at int, elsewhere bool) (kind string, known bool) {
 	if elsewhere || at < 0 || at >= len(p.Tokens) || p.Tokens[at].Kind != WordToken {
 		return "", false
 	}
-	if kind = string(bytes.ToLower(p.Lexeme(at))); kind == "timestamp" { // perhaps WITH TIME ZONE
+	if kind = string(bytes.ToLower(p.Lexeme(at))); kind == "timestamp" { // WITH TIME ZONE may follow
 		kind = "timestamptz"
 	}
 	_, known = inputSettingsByType[kind]
@@ -126,29 +126,30 @@ func mayFollowType(p *TokenList, i int) bool {
 	case QuotedToken:
 		return true
 	}
-	return p.IsPunct(i-1, ')') // of timestamptz(3)
+	return p.IsPunct(i-1, ')') // the end of a type such as timestamptz(3)
 }
 
-// expressionPrefixes are reserved words that may precede an expression. No type has these names.
+// expressionPrefixes are reserved words that may precede a constant. No type has one of these names.
 var expressionPrefixes = WordSet("select where and or not case when then else in from on having limit offset distinct all any some to as array using for returning default " +
 	"between values leading trailing both placing symmetric asymmetric")
 
-// momentWords are words for a time that depends on the clock, and so on TimeZone.
+// momentWords are words in a constant that mean a time. The time depends on the clock, and so on TimeZone.
 var momentWords = [][]byte{[]byte("now"), []byte("today"), []byte("tomorrow"), []byte("yesterday"), []byte("allballs")}
 
-// spans are words of intervals, such as year, that dates and times lack.
+// spans are words, such as year, that occur in intervals, but not in dates and times.
 var spans = WordSet("year years month months week weeks day days hour hours minute minutes second seconds ago")
 
-// dateSuffixWords are words that digits may follow without a blank in some date, time or interval constants.
+// dateSuffixWords are words after which digits may follow without a blank, in some date, time or interval constants.
 var dateSuffixWords = WordSet("j t p pt y m w d h s z bc ad am pm jan january feb february mar march apr april may jun june jul july aug august sep sept september " +
 	"oct october nov november dec december mon monday tue tues tuesday wed wednesday weds thu thur thurs thursday fri friday sat saturday sun sunday julian jd at on")
 
-// temporalSettings returns the settings that affect a constant if it is a date, a time or an interval. The result is
-// none if the constant cannot be one. moment says that the constant may be a word for a time.
+// temporalSettings returns the settings that affect a constant of unknown type, in case it is a date, a time or an
+// interval. The result is empty if the constant cannot be one of these. moment says that it may be a word such as
+// today.
 func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 	const any = ByDateStyle | ByIntervalStyle | ByTimeZone
 	if c := constant[0] | 0x20; (c == 'e' || c == 'u') && bytes.IndexByte(constant, '\\') >= 0 {
-		return any, true // PostgreSQL alone knows its content
+		return any, true // the constant has escapes, so its content is unclear
 	}
 	lower := bytes.ToLower(constant)
 	for _, word := range momentWords {
@@ -170,7 +171,7 @@ func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 			i++
 			continue
 		case j < len(lower) && isDigit(lower[j]) && !dateSuffixWords[string(word)] && !spans[string(word)]:
-			for j < len(lower) && isDigit(lower[j]) { // item2: no date has it
+			for j < len(lower) && isDigit(lower[j]) { // such as item2, which no date contains
 				j++
 			}
 		}
@@ -187,7 +188,7 @@ func temporalSettings(constant []byte) (may InputSettings, moment bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// InputSettingsNamed returns the InputSettings with these names, and ignores other names.
+// InputSettingsNamed returns the InputSettings that have these names. It ignores all other names.
 func InputSettingsNamed(names ...string) (by InputSettings) {
 	for _, name := range names {
 		if i := slices.Index(InputSettingNames[:], name); i >= 0 {

@@ -1,17 +1,17 @@
 package parse
 
-// TextClass is the class of a text that ScanWords finds by the text's words.
+// TextClass is what ScanWords finds out about a text from its words, without a parse.
 type TextClass uint8
 
 // These are the classes of texts that ScanWords returns.
 const (
-	MustParse  TextClass = iota // the text must be parsed
-	EmptyText                   // no statement
-	SelectText                  // one SELECT; the others are one statement too
-	SureText                    // a SELECT that reads no relation and calls nothing
+	MustParse  TextClass = iota // the words do not decide, and the text must be parsed
+	EmptyText                   // the text has no statement
+	SelectText                  // one SELECT; the classes below are one statement, too
+	SureText                    // one SELECT that reads no relation and calls no function
 	ValuesText
 	InsertText
-	UpsertText // with ON CONFLICT DO UPDATE
+	UpsertText // INSERT with ON CONFLICT DO UPDATE
 	UpdateText
 	DeleteText
 )
@@ -19,12 +19,12 @@ const (
 // isRead reports whether the text is a SELECT or VALUES.
 func (s TextClass) isRead() bool { return s == SelectText || s == ValuesText }
 
-// ScanWords classifies a text by its words, for clients that send a new text each time. A parse costs more than passing
-// the text on. ScanWords returns MustParse for a text that must be parsed, and in doubt. ScanWords allocates nothing.
+// ScanWords classifies a text by its words, because a parse takes longer. Clients that send a new text each time gain
+// by it. ScanWords returns MustParse for a text that must be parsed, and in doubt. ScanWords allocates nothing.
 //
-// Without a parse, ScanWords classifies texts without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE
-// without any word that matters for a pin, a classification or a rule. table is the name of the statement's first
-// table, for the operation's name, or nil if that is not obvious.
+// Without a parse, ScanWords classifies a text without a statement, and one SELECT, VALUES, INSERT, UPDATE or DELETE.
+// The statement must have no word that matters for a pin, a kind or a rule. table is the name of the statement's first
+// table, from which the metrics derive a name, or nil if the words do not show the table.
 func ScanWords(sql []byte) (shown TextClass, table []byte) {
 	s := scanner{Lexer: Lexer{Text: sql}}
 	kind := s.Next()
@@ -56,45 +56,45 @@ func ScanWords(sql []byte) (shown TextClass, table []byte) {
 	return MustParse, nil
 }
 
-// tableSearch is the state of the search of ScanWords for the first table's name.
+// tableSearch says how far ScanWords has come in its search for the name of the statement's first table.
 type tableSearch uint8
 
 const (
-	noTable   tableSearch = iota // it is over
-	fromAhead                    // FROM comes first
-	nameAhead                    // the name is next, or its next part
-	nameRead                     // a dot would continue it
+	noTable   tableSearch = iota // the search has ended
+	fromAhead                    // the search waits for the word FROM
+	nameAhead                    // the next token is the name or a part of the name
+	nameRead                     // the name is complete, if no dot follows
 )
 
-// prevToken is the kind of the previous token. The kind decides whether a parenthesis after the token makes it a call.
+// prevToken is the kind of the previous token. It decides whether a parenthesis after the token makes a function call.
 type prevToken uint8
 
 const (
 	anything  prevToken = iota
-	operand             // ) or ] or $1: a dot here may call a function, (x).f
-	aWord               // perhaps a function's name
+	operand             // ) or ] or $1, after which a dot may call a function: (x).f
+	aWord               // a word, which may be a function's name
 	aQuoted             // a name in quotes
-	qualified           // a dot behind a name
-	builtin             // the dot of pg_catalog.
+	qualified           // a dot after a name
+	builtin             // the dot in "pg_catalog."
 )
 
 // scanner reads the tokens of a statement after its first word, for ScanWords.
 type scanner struct {
 	Lexer
-	shown TextClass     // the result unless a word prevents it
-	sure  sureReadCheck // whether it is a sure read
+	shown TextClass     // the class that the text has if no later word forces a parse
+	sure  sureReadCheck // checks whether the SELECT certainly only reads
 
 	prev prevToken
-	name []byte    // the word of prev
-	led  prevToken // the token before that word
+	name []byte    // if prev is a word, the word
+	led  prevToken // the kind of the token before name
 
 	look  tableSearch
-	table []byte // the part of its name read so far
-	depth int    // of parentheses
+	table []byte // the table's name, as far as it was read
+	depth int    // the number of open parentheses
 }
 
-// scanRest reads the tokens to the end of the text. shown is the class by the first word. look is the state of the
-// search for the table.
+// scanRest reads the tokens to the end of the text. shown is the class that the first word suggests. look is the state
+// of the search for the table's name.
 func (s *scanner) scanRest(shown TextClass, look tableSearch) (TextClass, []byte) {
 	s.shown, s.look, s.sure.unsure = shown, look, shown != SelectText
 	for {
@@ -109,9 +109,9 @@ func (s *scanner) scanRest(shown TextClass, look tableSearch) (TextClass, []byte
 	}
 }
 
-// scanToken reads the next token and reports whether the text's class is still valid.
+// scanToken reads the next token. It returns false if the text must be parsed.
 func (s *scanner) scanToken(kind TokenKind) bool {
-	columns := s.look == nameRead && s.shown == InsertText // a parenthesis then holds columns of the table
+	columns := s.look == nameRead && s.shown == InsertText // a parenthesis after the name contains columns of the table
 	if !s.sure.unsure {
 		s.sure.checkToken(kind, s.Lexeme())
 	}
@@ -135,7 +135,7 @@ func (s *scanner) scanToken(kind TokenKind) bool {
 	return true
 }
 
-// seekTable advances the search for the table by one token outside parentheses.
+// seekTable continues the search for the table's name with one token outside of parentheses.
 func (s *scanner) seekTable(kind TokenKind) {
 	switch s.look {
 	case fromAhead:
@@ -169,7 +169,7 @@ func (s *scanner) scanWord() bool {
 	return !forcesParse(word)
 }
 
-// scanQuoted does the work of scanToken for a quoted name. A name in U&"" may be spelt in any way.
+// scanQuoted does the work of scanToken for a quoted name. It returns false for U&"", whose escapes can hide a word.
 func (s *scanner) scanQuoted() bool {
 	name := s.Lexeme()
 	s.prev = aQuoted
@@ -199,7 +199,7 @@ func (s *scanner) scanPunct(columns bool) bool {
 	return true
 }
 
-// mayPrecedeParen reports whether a parenthesis after the token prev leaves the text one that need not be parsed.
+// mayPrecedeParen reports whether a text with a parenthesis after the token prev still needs no parse.
 func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	switch prev {
 	case aQuoted:
@@ -210,7 +210,7 @@ func (s *scanner) mayPrecedeParen(prev prevToken) bool {
 	return true
 }
 
-// mayCall reports whether a word may precede a parenthesis in a query that only reads. led is the token before the
+// mayCall reports whether a query that only reads may have a parenthesis after the word. led is the token before the
 // word.
 func mayCall(led prevToken, word []byte) bool {
 	switch led {
@@ -220,26 +220,26 @@ func mayCall(led prevToken, word []byte) bool {
 		return RoleOfWord(word)&Harmless != 0
 	case operand:
 		if IsWord(word, "over") || IsWord(word, "filter") {
-			return true // of a window or an aggregate: f(x) OVER (…)
+			return true // the clause after a window function or an aggregate: f(x) OVER (…)
 		}
 	}
 	return RoleOfWord(word)&Callable != 0
 }
 
-// precedesColumnList reports whether a word of a writing statement precedes a list of columns: ON CONFLICT (a),
-// SET (a, b).
+// precedesColumnList reports whether a list of columns may follow the word in a writing statement: ON CONFLICT (a), SET
+// (a, b).
 func precedesColumnList(led prevToken, word []byte) bool {
 	return led != qualified && (IsWord(word, "conflict") || IsWord(word, "set"))
 }
 
-// forcesParse reports whether a text with this word must be parsed (telltale). For nearly all words first letter and
-// length decide, and for most others the third letter.
+// forcesParse reports whether a text with this word must be parsed (telltale). For speed, it first compares the word's
+// first letter, length and third letter. RoleOfWord decides about the few words that remain.
 func forcesParse(word []byte) bool {
 	return len(word) > 2 && telltaleLengths[word[0]]>>min(len(word), MaxWord)&1 != 0 && telltaleThirds[word[0]]&thirdLetter(word) != 0 &&
 		RoleOfWord(word)&telltale != 0
 }
 
-// classIfTextEnds returns the class shown if only semicolons follow, otherwise MustParse.
+// classIfTextEnds returns shown if only semicolons follow, otherwise MustParse.
 func classIfTextEnds(l *Lexer, shown TextClass) TextClass {
 	for {
 		switch kind := l.Next(); {
@@ -251,7 +251,7 @@ func classIfTextEnds(l *Lexer, shown TextClass) TextClass {
 	}
 }
 
-// IsWord reports whether a word equals lower, in any case.
+// IsWord reports whether word equals lower if upper and lower case count as equal.
 func IsWord(word []byte, lower string) bool {
 	if len(word) != len(lower) {
 		return false
@@ -267,20 +267,19 @@ func IsWord(word []byte, lower string) bool {
 	return true
 }
 
-// sureReadCheck decides whether a query certainly only reads, because all its tokens are constants and parameters.
+// sureReadCheck finds out whether a SELECT certainly only reads: its tokens are constants, parameters and plain words.
 type sureReadCheck struct {
 	unsure bool
-	word   bool // the last token was a word
+	word   bool // the previous token was a word
 }
 
-// checkToken checks one token after the query's first word. After a token that is not sure, checkToken ignores all
-// further tokens.
+// checkToken checks one token after the query's first word. The caller does not call it after a token that is unsure.
 func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	switch kind {
 	case WordToken:
 		p.unsure = IsWord(lexeme, "from") || IsWord(lexeme, "union") || IsWord(lexeme, "intersect") || IsWord(lexeme, "except") || IsWord(lexeme, "collate")
 	case StringToken:
-		p.unsure = p.word // type 'constant'
+		p.unsure = p.word // a word before a string may be a type, as in: date '2026-01-01'
 	case NumberToken, ParamToken, EndToken:
 	case PunctToken:
 		p.unsure = lexeme[0] != ',' && lexeme[0] != ';' && lexeme[0] != '*'
@@ -290,7 +289,8 @@ func (p *sureReadCheck) checkToken(kind TokenKind, lexeme []byte) {
 	p.word = kind == WordToken
 }
 
-// classOf returns SureText if all tokens of the query were sure, otherwise shown, the class by the text's first word.
+// classOf returns SureText if all tokens of the SELECT were sure. Otherwise it returns shown, the class that the scan
+// found.
 func (p *sureReadCheck) classOf(shown TextClass) TextClass {
 	if p.unsure {
 		return shown

@@ -9,18 +9,19 @@ import (
 
 // ScriptStatement is one SQL statement of a script, with its place in the script.
 type ScriptStatement struct {
-	Line int // of its first byte, from 1
-	At   int // byte offset of it
+	Line int // the line of the statement's first byte, counted from 1
+	At   int // the byte offset of the statement
 	SQL  string
 
-	// Gap is the offset at which the blanks and comments before the statement start.
+	// Gap is the byte offset at which the blanks and comments before the statement start.
 	Gap int
-	// Open says that a string or comment in the statement does not end, so that its meaning is unknown.
+	// Open means that a string or a comment in the statement has no end, so that the statement's meaning is unknown.
 	Open bool
 }
 
-// SplitScript splits a script at its semicolons, as psql does. Semicolons in strings, comments, parentheses and bodies
-// of SQL functions are no ends. SplitScript omits psql's commands and the data after COPY FROM STDIN.
+// SplitScript splits a script at its semicolons, as psql does. A semicolon in a string, a comment, parentheses or the
+// body of an SQL function does not end a statement. SplitScript omits psql's commands and the data after COPY FROM
+// STDIN.
 func SplitScript(text string) iter.Seq[ScriptStatement] {
 	return func(yield func(ScriptStatement) bool) {
 		s := scriptReader{Lexer: Lexer{Text: []byte(text), Pos: BOMLength(text), UTF8: utf8.ValidString(text)}, line: 1}
@@ -33,7 +34,7 @@ func SplitScript(text string) iter.Seq[ScriptStatement] {
 	}
 }
 
-// BOMLength returns the length of the byte order mark at the start of a text, or 0 without one.
+// BOMLength returns the length in bytes of the byte order mark at the start of a text, or 0 if there is none.
 func BOMLength(text string) int {
 	if strings.HasPrefix(text, "\ufeff") {
 		return len("\ufeff")
@@ -44,14 +45,14 @@ func BOMLength(text string) int {
 // scriptReader reads the statements of a script.
 type scriptReader struct {
 	Lexer
-	counted, line int // line is that of the byte at counted
-	gap           int // start of the blanks and comments before the statement
+	counted, line int // line is the line number of the byte at the offset counted
+	gap           int // the offset of the blanks and comments before the statement
 }
 
 // nextStatement returns the script's next statement, without its semicolon. more is false after the last statement.
 func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
 	kind := s.firstToken()
-	begin := max(s.Start, s.gap) // a comment without an end has no token after it
+	begin := max(s.Start, s.gap) // after a comment without an end, there is no token
 	var end statementEndFinder
 	for ; kind != EndToken && kind != BadToken; kind = s.Lexer.Next() {
 		switch kind {
@@ -73,7 +74,8 @@ func (s *scriptReader) nextStatement() (one ScriptStatement, more bool) {
 	return one, false
 }
 
-// firstToken reads the first token of a statement. firstToken skips commands of psql and lone semicolons.
+// firstToken reads the first token of a statement. Before that, it skips psql's commands and semicolons without a
+// statement.
 func (s *scriptReader) firstToken() TokenKind {
 	for {
 		s.gap = s.Pos
@@ -87,15 +89,15 @@ func (s *scriptReader) firstToken() TokenKind {
 	}
 }
 
-// statementEndFinder finds the semicolon that ends a statement.
+// statementEndFinder finds out which semicolon ends a statement.
 type statementEndFinder struct {
 	parens  int
-	bodies  int    // BEGIN ATOMIC, and each CASE within
-	last    string // word
-	copying bool   // COPY ... FROM STDIN: its data follow
+	bodies  int    // the number of open bodies: BEGIN ATOMIC, and each CASE in it
+	last    string // the last word
+	copying bool   // the statement is COPY ... FROM STDIN, after which data follow
 }
 
-// addWord processes the next word of a statement, in lower case.
+// addWord processes the next word of a statement. word is in lower case.
 func (d *statementEndFinder) addWord(word string) {
 	switch {
 	case d.last == "from" && word == "stdin" && d.parens == 0:
@@ -110,7 +112,7 @@ func (d *statementEndFinder) addWord(word string) {
 	d.last = word
 }
 
-// addPunct processes the next byte of punctuation and reports whether it ends the statement.
+// addPunct processes the next byte of punctuation. It reports whether the byte ends the statement.
 func (d *statementEndFinder) addPunct(b byte) bool {
 	switch b {
 	case '(':
@@ -137,18 +139,18 @@ func (s *scriptReader) newStatement(begin, end int) ScriptStatement {
 	return ScriptStatement{Line: s.line, At: begin, SQL: strings.TrimRight(sql, Blanks), Gap: s.gap}
 }
 
-// skipLine skips the script's text to the end of the line.
+// skipLine skips the rest of the script's current line.
 func (s *scriptReader) skipLine() {
 	for s.Pos < len(s.Text) && s.Text[s.Pos] != '\n' {
 		s.Pos++
 	}
 }
 
-// skipCopyData skips the data of a COPY in a script, up to and including the line that ends the data.
+// skipCopyData skips the data of a COPY in a script, including the line \. that ends the data.
 func (s *scriptReader) skipCopyData() {
 	n := bytes.Index(s.Text[s.Pos:], []byte("\n\\."))
 	if n < 0 {
-		return // no data: they come from elsewhere
+		return // the script does not contain the data
 	}
 	s.Pos += n + len("\n\\.")
 	s.skipLine()

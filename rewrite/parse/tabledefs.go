@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// AppendColumnNames appends the names of the columns in an expression to columns, each once. AppendColumnNames stops at
-// a second name.
+// AppendColumnNames appends to columns the names of the columns in an expression, each once. It stops as soon as
+// columns has two names.
 func AppendColumnNames(expr TreeNode, columns []string) []string {
 	if expr.Is("ColumnRef") {
 		if name, _ := LastRefName(expr); name != "" && !slices.Contains(columns, name) {
@@ -21,7 +21,7 @@ func AppendColumnNames(expr TreeNode, columns []string) []string {
 	return columns
 }
 
-// LastRefName returns the last name of a column reference, with the name's node. The name is "" for a star.
+// LastRefName returns the last name in a column reference, and the name's node. For a star, the name is "".
 func LastRefName(ref TreeNode) (name string, node TreeNode) {
 	for field := range ref.List("fields") {
 		node = field
@@ -32,7 +32,7 @@ func LastRefName(ref TreeNode) (name string, node TreeNode) {
 	return node.Text("sval"), node
 }
 
-// ConstraintsOf yields the constraints of a CREATE TABLE in their order, each with its columns.
+// ConstraintsOf yields the constraints of a CREATE TABLE in their order. keys are the columns of the constraint.
 func ConstraintsOf(create TreeNode) func(yield func(constraint TreeNode, keys []string) bool) {
 	return func(yield func(TreeNode, []string) bool) {
 		for element := range create.List("table_elts") {
@@ -52,7 +52,8 @@ func ConstraintsOf(create TreeNode) func(yield func(constraint TreeNode, keys []
 	}
 }
 
-// ConstraintColumns returns the columns of a table's constraint.
+// ConstraintColumns returns the columns in a table constraint: those of a key, or the referencing ones of a FOREIGN
+// KEY.
 func ConstraintColumns(constraint TreeNode) []string {
 	if ConstraintIs(constraint, CONSTR_FOREIGN) {
 		return constraint.Names("fk_attrs")

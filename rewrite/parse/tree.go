@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Tree returns the parse tree of a text, made by PostgreSQL's parser. CheckLimits must have accepted the text. The
-// error is a syntax error. No node is in the tree twice (withoutCopies).
+// Tree returns the parse tree of a text, made by PostgreSQL's parser, or a syntax error. CheckLimits must have accepted
+// the text. Nodes that the parser copies are in the tree only once (withoutCopies).
 func Tree(sql string) (TreeNode, error) {
 	wire, err := parser.ParseToProtobuf(sql)
 	if err != nil {
@@ -22,34 +22,34 @@ func Tree(sql string) (TreeNode, error) {
 	return tree, nil
 }
 
-// Deparse returns the text of a tree in wire form, by PostgreSQL's own deparser.
+// Deparse returns the SQL text of a tree in protobuf's wire form. PostgreSQL's own deparser makes the text.
 func Deparse(wire []byte) (string, error) { return parser.DeparseFromProtobuf(wire) }
 
-// SyntaxError is the error of Tree: PostgreSQL's message and the position in the text.
+// SyntaxError is the error that Tree returns: PostgreSQL's message, and the position in the text.
 type SyntaxError = parser.Error
 
-// TreeNode is one node of a parse tree, read in place in protobuf's wire form. A plan needs little of a tree, and a
-// tree of Go values costs more time and memory than the parse. The zero TreeNode is a missing node.
+// TreeNode is one node of a parse tree. It reads the node in place, in protobuf's wire form. A tree of Go values would
+// cost more time and memory than the parse. The zero TreeNode is a missing node.
 type TreeNode struct {
 	Shape *nodeType
 	Wire  []byte
 }
 
-// nodeType describes a node type of PostgreSQL's grammar.
+// nodeType describes a type of nodes in PostgreSQL's parse trees.
 type nodeType struct {
 	Name    string
-	Fields  []Field // by number
+	Fields  []Field // indexed by the fields' numbers in protobuf
 	numbers map[string]protowire.Number
 }
 
-// Field is one field of a node type. Shape is nil if the field is not a node.
+// Field is one field of a nodeType. Shape is the type of the node in the field, or nil if the field has no node.
 type Field struct {
 	Name  string
 	Shape *nodeType
-	place bool // a position in the text only
+	place bool // the field only has a position in the text
 }
 
-// NodeTypes returns all node types of PostgreSQL's grammar, by name.
+// NodeTypes returns all types of nodes in PostgreSQL's parse trees, by name.
 var NodeTypes = sync.OnceValue(func() map[string]*nodeType {
 	list := pg_query.File_pg_query_proto.Messages()
 	all := make(map[string]*nodeType, list.Len())
@@ -90,8 +90,8 @@ func (m TreeNode) TypeName() string {
 	return m.Shape.Name
 }
 
-// EachField iterates over the unchanged fields of m, by field number. A field's value is the payload of a message or
-// string, or a number.
+// EachField iterates over the fields of m, by field number. A field's value is a number, or the bytes of a message or
+// text.
 func (m TreeNode) EachField() iter.Seq2[protowire.Number, Value] {
 	return func(yield func(protowire.Number, Value) bool) {
 		for b := m.Wire; ; {
@@ -104,7 +104,7 @@ func (m TreeNode) EachField() iter.Seq2[protowire.Number, Value] {
 	}
 }
 
-// consume reads the first field of a message and returns the field's length, or -1 at the end.
+// consume reads the first field of a protobuf message. It returns the field's length in bytes, or -1 at the end.
 func consume(b []byte) (protowire.Number, Value, int) {
 	num, typ, head := protowire.ConsumeTag(b)
 	if head < 0 {
@@ -126,13 +126,13 @@ func consume(b []byte) (protowire.Number, Value, int) {
 	return num, v, head + n
 }
 
-// Value is the content of a field: bytes or a number.
+// Value is the content of a field: the bytes of a message or string, or a number.
 type Value struct {
 	Bytes  []byte
 	Number uint64
 }
 
-// Children iterates over the nodes directly under m. A Node, which only gives a type, is replaced by its content.
+// Children iterates over the nodes directly under m. In place of a Node (a mere wrapper) it yields the Node's content.
 func (m TreeNode) Children() iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		for num, v := range m.EachField() {
@@ -147,7 +147,7 @@ func (m TreeNode) Children() iter.Seq[TreeNode] {
 	}
 }
 
-// UnwrapNode returns the content of m if m is a Node, the wrapper that gives a type, otherwise m.
+// UnwrapNode returns the content of m if m is a Node (a wrapper that only gives a type). Otherwise it returns m.
 func (m TreeNode) UnwrapNode() TreeNode {
 	if m.Shape.Name != "Node" {
 		return m
@@ -158,8 +158,8 @@ func (m TreeNode) UnwrapNode() TreeNode {
 	return TreeNode{}
 }
 
-// FieldNumber returns the number of a node type's field. An unknown name is an internal error, with which FieldNumber
-// panics already for the first statement of a kind.
+// FieldNumber returns the protobuf number of a node type's field. It panics for an unknown name, which is an internal
+// error that the first statement of a kind already shows.
 func (s *nodeType) FieldNumber(field string) protowire.Number {
 	n, ok := s.numbers[field]
 	if !ok {
@@ -168,7 +168,7 @@ func (s *nodeType) FieldNumber(field string) protowire.Number {
 	return n
 }
 
-// SingleValue returns the value of a field of the node that is not repeated.
+// SingleValue returns the value of a field that has at most one value.
 func (m TreeNode) SingleValue(field string) (v Value) {
 	if m.Shape == nil {
 		return v
@@ -182,16 +182,16 @@ func (m TreeNode) SingleValue(field string) (v Value) {
 	return v
 }
 
-// Text returns the string in a field of the node, or "" for none.
+// Text returns the string in a field of the node, or "" if the field is absent.
 func (m TreeNode) Text(field string) string { return string(m.SingleValue(field).Bytes) }
 
-// Integer returns the number in a field of the node, or 0 for none.
+// Integer returns the number in a field of the node, or 0 if the field is absent.
 func (m TreeNode) Integer(field string) int { return int(int32(m.SingleValue(field).Number)) }
 
 // Flag reports whether a boolean field of the node is true.
 func (m TreeNode) Flag(field string) bool { return m.SingleValue(field).Number != 0 }
 
-// Child returns the node in a field of m.
+// Child returns the node in a field of m, or the first node of a list.
 func (m TreeNode) Child(field string) TreeNode {
 	for child := range m.List(field) {
 		return child
@@ -199,7 +199,7 @@ func (m TreeNode) Child(field string) TreeNode {
 	return TreeNode{}
 }
 
-// List iterates over the nodes in a repeated field of m.
+// List iterates over the nodes in a field of m that may have several.
 func (m TreeNode) List(field string) iter.Seq[TreeNode] {
 	return func(yield func(TreeNode) bool) {
 		if m.Shape == nil {
@@ -215,7 +215,7 @@ func (m TreeNode) List(field string) iter.Seq[TreeNode] {
 	}
 }
 
-// Names returns the strings of a list of names, for example a qualified function name.
+// Names returns the strings in a field that is a list of names, for example a qualified function name.
 func (m TreeNode) Names(field string) []string {
 	var names []string
 	for s := range m.List(field) {
@@ -226,12 +226,12 @@ func (m TreeNode) Names(field string) []string {
 	return names
 }
 
-// IsSameNode reports whether m and o are the same node of one tree, not only equal nodes.
+// IsSameNode reports whether m and o are the same node of one tree. Equal nodes at two places are not the same.
 func (m TreeNode) IsSameNode(o TreeNode) bool {
 	return m.Shape == o.Shape && len(m.Wire) == len(o.Wire) && (len(m.Wire) == 0 || &m.Wire[0] == &o.Wire[0])
 }
 
-// WrappedNodes returns the Nodes in a field of m, each with its wrapper, which gives the type.
+// WrappedNodes returns the Nodes in a field of m without unwrapping them. A Node is a wrapper that only gives a type.
 func (m TreeNode) WrappedNodes(field string) []TreeNode {
 	if m.Shape == nil {
 		return nil
@@ -244,7 +244,7 @@ func (m TreeNode) WrappedNodes(field string) []TreeNode {
 	return all
 }
 
-// WrappedNode returns the Node in a field of m that is not repeated, with its wrapper, which gives the type.
+// WrappedNode returns the single Node (a wrapper that only gives a type) in a field of m, without unwrapping it.
 func (m TreeNode) WrappedNode(field string) TreeNode {
 	for _, n := range m.WrappedNodes(field) {
 		return n
@@ -252,7 +252,7 @@ func (m TreeNode) WrappedNode(field string) TreeNode {
 	return TreeNode{}
 }
 
-// NodeContent returns the content of the Node m, a wrapper that gives a type. The content may be absent.
+// NodeContent returns the content of the Node m (a wrapper that only gives a type). m and its content may be absent.
 func (m TreeNode) NodeContent() TreeNode {
 	if m.Shape == nil {
 		return m
@@ -260,7 +260,7 @@ func (m TreeNode) NodeContent() TreeNode {
 	return m.UnwrapNode()
 }
 
-// Has reports whether m has any of the given fields. DISTINCT is a list with one empty node, and counts.
+// Has reports whether m has at least one of the fields. DISTINCT counts, because it is a list with one empty node.
 func (m TreeNode) Has(fields ...string) bool {
 	for _, f := range fields {
 		if len(m.ValuesIfPresent(f)) > 0 {
@@ -270,7 +270,7 @@ func (m TreeNode) Has(fields ...string) bool {
 	return false
 }
 
-// ValuesIfPresent returns the values of a field as Values does, for a node that may be absent.
+// ValuesIfPresent returns the values of a field of m, as Values does. It returns nil if m is absent.
 func (m TreeNode) ValuesIfPresent(field string) []Value {
 	if m.Shape == nil {
 		return nil
@@ -278,7 +278,7 @@ func (m TreeNode) ValuesIfPresent(field string) []Value {
 	return m.Values(field)
 }
 
-// WrapInNode returns a node wrapped in the Node that the items of a list need.
+// WrapInNode returns m, wrapped in a Node. PostgreSQL's lists need this wrapper, which only gives the type.
 func WrapInNode(m TreeNode) Value {
 	for number, f := range NodeTypes()["Node"].Fields {
 		if f.Shape == m.Shape {

@@ -5,42 +5,41 @@ import (
 	"strings"
 )
 
-// WordRole is the meaning of an SQL word for ScanWords and CheckLimits.
+// WordRole is a set of bits that says what an SQL word means to ScanWords and CheckLimits.
 type WordRole uint16
 
 // These are the roles that an SQL word may have for ScanWords and CheckLimits.
 const (
-	// telltale words matter for classifying a text, for a rule, or for the question whether a session must keep its
-	// backend. A text with a telltale word must be parsed.
+	// telltale words matter for a text's kind, for a rule, or for a pin (the session must keep its backend). Sluice
+	// must parse a text with a telltale word.
 	telltale WordRole = 1 << iota
-	// Callable words may precede a parenthesis in a query that only reads: functions without side
-	// effects, and keywords that cannot be functions.
+	// Callable words may precede a parenthesis in a query that only reads. They are functions without side effects, and
+	// keywords that cannot be functions.
 	Callable
 	// Harmless words are the names of functions without side effects.
 	Harmless
-	// chained words make the parse tree of an expression one level deeper, as operators do.
+	// chained words make the parse tree of an expression one level deeper, just as operators do.
 	chained
-	conjunction // AND
-	disjunction // OR
-	// linked words make the parse tree of a query or its FROM one level deeper.
+	conjunction // the word AND
+	disjunction // the word OR
+	// linked words, such as JOIN or UNION, make the parse tree of a query or of its FROM one level deeper.
 	linked
 	// querying words are words, such as SELECT, that begin a query.
 	querying
 	caseBegin
-	caseArm // WHEN, THEN, ELSE
+	caseArm // the words WHEN, THEN and ELSE
 	caseEnd
-	// Stateful words begin a statement that may leave state in the session. StatefulAnywhere words do so at any
-	// position of a statement.
+	// Stateful words, at the beginning of a statement, mean that it may leave state in the session. StatefulAnywhere
+	// words mean so at any position of a statement.
 	Stateful
 	StatefulAnywhere
 )
 
-// MaxWord is the longest word with a role; PostgreSQL truncates names to 63 bytes.
+// MaxWord is the greatest length in bytes of a word with a role. PostgreSQL truncates names to 63 bytes.
 const MaxWord = 63
 
-// functions lists the builtins of PostgreSQL 15 to 18 that have no side effects:
-// no write, no lock, nothing left in the session, no text run as SQL. A user's
-// overload of such a name is taken for the builtin.
+// functions lists the builtins of PostgreSQL 15 to 18 that have no side effects: no write, no lock, nothing left in the
+// session, no text run as SQL. Sluice takes a user's overload of such a name for the builtin.
 //
 //go:embed functions.txt
 var functions string
@@ -51,8 +50,7 @@ var vocabulary = []struct {
 	words string
 }{
 	{Callable | Harmless, functions},
-	// The Callable words here are reserved words, and words that PostgreSQL's grammar does not accept as a function's
-	// name.
+	// These Callable words are reserved, or PostgreSQL's grammar does not accept them as a function's name.
 	{Callable, `all and any array as between bit case cast char character coalesce dec decimal distinct else except
 		exists extract float from greatest group grouping having in intersect interval lateral least limit national
 		nchar not nullif numeric offset on or overlay position returning row select some substring then time
@@ -84,11 +82,11 @@ var roles = func() map[string]WordRole {
 	return m
 }()
 
-// telltalePrefixes are prefixes of the names of functions and objects of the session, as in pg_advisory_lock, whose
-// names are too many to list. A text with such a name must be parsed.
+// telltalePrefixes are prefixes of names of functions and of objects of the session, as in pg_advisory_lock. The full
+// names are too many to list. Sluice must parse a text with one of these names.
 var telltalePrefixes = []string{"pg_advisory", "pg_try_advisory", "pg_temp"}
 
-// telltaleLengths has, for each first letter, a bit for every length of a word that forces a parse (telltale).
+// telltaleLengths has, for each first letter, a bit for the length of each word that forces a parse (telltale).
 var telltaleLengths = func() (bits [256]uint64) {
 	note := func(word string, lengths uint64) {
 		bits[word[0]] |= lengths
@@ -105,8 +103,8 @@ var telltaleLengths = func() (bits [256]uint64) {
 	return bits
 }()
 
-// telltaleThirds has, for each first letter, a bit for the third letter of every word that forces a parse (telltale).
-// Every such word has at least three letters.
+// telltaleThirds has, for each first letter, a bit for the third letter of each word that forces a parse (telltale).
+// Each of these words has at least three letters.
 var telltaleThirds = func() (bits [256]uint32) {
 	note := func(word string) {
 		bits[word[0]] |= thirdLetter([]byte(word))
@@ -123,7 +121,7 @@ var telltaleThirds = func() (bits [256]uint32) {
 	return bits
 }()
 
-// thirdLetter returns a word's bit for telltaleThirds, the same for both cases of the third letter.
+// thirdLetter returns the bit of telltaleThirds for a word's third letter, which is the same in upper and lower case.
 func thirdLetter(word []byte) uint32 { return 1 << (word[2] & 0x1f) }
 
 // RoleOfWord returns the roles of a word, which may be in any letter case.

@@ -1,13 +1,13 @@
-// Package schema holds the relations of a server, and resolves names in SQL texts to relations. A Schema is a snapshot
-// of relations and their columns. A NameResolver resolves names in a snapshot by a search path.
+// Package schema holds the relations of a server, and finds the relations that names in SQL texts mean. A Schema is a
+// snapshot of relations and their columns. A NameResolver finds relations in a snapshot by a search path.
 //
 // A Column says how the server stores the column (Mapped, ServerName), and which value an INSERT without the column
-// gets (fill.go). lookup.go judges a text by its words, before the text is parsed.
+// gets (fill.go). lookup.go examines a text by its words before Sluice parses the text.
 //
-// Package proxy reads the catalog and makes snapshots. Package rewrite and its packages use them.
+// Package proxy reads the catalog and makes snapshots. Package rewrite and its subpackages use them.
 //
 // Invariants:
 //   - A NameResolver never changes. A Schema does not change after other goroutines have got it.
-//   - Functions that judge a text by its words prefer false positives: the text may name a mapped or an unknown
-//     relation.
+//   - Functions that examine a text by its words prefer false positives. They may report that the text names a mapped
+//     or an unknown relation, although it does not.
 package schema

@@ -6,13 +6,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// DefaultKind is the kind of value that the server gives to a column which an INSERT leaves out.
+// DefaultKind says what value the server gives to a column that an INSERT omits.
 type DefaultKind uint8
 
 const (
 	// Settled is the kind of a value that never changes: NULL, a constant, or a computation of constants.
 	Settled DefaultKind = iota
-	// Drawn is the kind of a value that no other row gets: a number of a sequence or a random value.
+	// Drawn is the kind of a value that no other row gets: a sequence's number, or a random value.
 	Drawn
 	// Clock is the kind of a value that is the current time, or contains it.
 	Clock
@@ -20,8 +20,8 @@ const (
 	Unclear
 )
 
-// ClassifyDefault returns the kind of value that a column's default gives. expression is the default's text as the
-// server writes it.
+// ClassifyDefault returns the DefaultKind of a column's default. expression is the default's text as the server writes
+// it.
 func ClassifyDefault(expression string) DefaultKind {
 	r := defaultReader{Lexer: parse.Lexer{Text: []byte(expression), UTF8: true}}
 	for {
@@ -42,27 +42,28 @@ func ClassifyDefault(expression string) DefaultKind {
 	}
 }
 
-// defaultReader reads the expression of a default token by token.
+// defaultReader reads the SQL of a column's default token by token.
 type defaultReader struct {
 	parse.Lexer
 	fill DefaultKind
 	word string          // the previous word or name in lower case
 	was  parse.TokenKind // the kind of the previous token
-	// computed reports that the default is not a constant. cast reports a cast to a type that may read a time.
+	// computed reports that the default is not one constant. cast reports a cast to a type whose constants may mean the
+	// time, such as 'now'.
 	computed, cast bool
 }
 
-// readToken processes a token of a default. readToken returns false for a token with unknown effects.
+// readToken processes a token of a default. It returns false for a token whose effects Sluice does not know.
 func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	switch kind {
 	case parse.WordToken:
 		return r.readWord()
 	case parse.QuotedToken:
-		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server also quotes builtin names, such as "left"
+		r.word = strings.Trim(string(r.Lexeme()), `"`) // the server quotes some builtin names, such as "left"
 		r.cast = r.cast || r.was == parse.CastToken
 		return true
 	case parse.OperatorToken:
-		r.computed = r.computed || len(r.Lexeme()) > 1 // for example || and ->>
+		r.computed = r.computed || len(r.Lexeme()) > 1 // such as || and ->>
 	case parse.StringToken:
 		if parse.MayReadAsNow(r.Lexeme()) {
 			r.fill = max(r.fill, Clock)
@@ -76,7 +77,7 @@ func (r *defaultReader) readToken(kind parse.TokenKind) bool {
 	return true
 }
 
-// readWord processes an unquoted word of a default. readWord returns false for a word with unknown effects.
+// readWord processes an unquoted word of a default. It returns false for a word whose effects Sluice does not know.
 func (r *defaultReader) readWord() bool {
 	r.word = strings.ToLower(string(r.Lexeme()))
 	r.cast = r.cast || r.was == parse.CastToken && parse.TypeReadsClock(r.word)
@@ -91,8 +92,8 @@ func (r *defaultReader) readWord() bool {
 	return true
 }
 
-// readCall processes an opening parenthesis in a default, which may follow a function's name. readCall returns false
-// for an unknown function.
+// readCall processes an opening parenthesis in a default, which may follow a function's name. It returns false if
+// Sluice does not know the function.
 func (r *defaultReader) readCall() bool {
 	if r.word != "" && !parse.ClockWords[r.word] && !parse.UniqueValueFuncs[r.word] && parse.RoleOfLowerWord(r.word)&parse.Callable == 0 {
 		return false
@@ -101,9 +102,9 @@ func (r *defaultReader) readCall() bool {
 	return true
 }
 
-// TimeOfDefault returns the value of Column.Time for a column, by its type and the text of its default. The result is
-// "" unless the default consists of the transaction's time, constants, and conversions that depend on session settings
-// only.
+// TimeOfDefault returns the Column.Time of a column. kind is the column's type, and expression the text of its default.
+// The result is "" if the default contains more than the transaction's time, constants, and conversions. These
+// conversions may depend on nothing but session settings.
 func TimeOfDefault(kind, expression string) string {
 	timed := false
 	for l := (parse.Lexer{Text: []byte(expression), UTF8: true}); ; {
@@ -132,6 +133,6 @@ func TimeOfDefault(kind, expression string) string {
 	}
 }
 
-// timeConversionWords are the words that may convert the transaction's time in a default.
+// timeConversionWords are the words of conversions that a default may apply to the transaction's time.
 var timeConversionWords = parse.WordSet(`timezone date_trunc timestamp timestamptz date time with without zone at interval text
 	extract epoch from numeric integer bigint`)

@@ -13,8 +13,8 @@ func IsSystem(schema string) bool {
 	return strings.HasPrefix(schema, "pg_") || schema == "information_schema" || schema == "sys"
 }
 
-// isKnownRelation reports whether a name denotes a relation of the snapshot or of the server. With an unknown search
-// path, a relation with that name in any schema suffices.
+// isKnownRelation reports whether a name denotes a relation of the snapshot or of the server. If the search path is
+// unknown, a relation of that name in any schema suffices.
 func (n *NameResolver) isKnownRelation(schema, name string) bool {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}] != nil || IsSystem(schema)
@@ -26,8 +26,8 @@ func (n *NameResolver) isKnownRelation(schema, name string) bool {
 	return r != nil
 }
 
-// LacksAnyTable reports whether one of a statement's tables is not in the snapshot. The names may be qualified, as
-// in the text.
+// LacksAnyTable reports whether the snapshot lacks at least one of a statement's tables. A name may contain a schema,
+// as in the text.
 func (n *NameResolver) LacksAnyTable(tables []string) bool {
 	for _, table := range tables {
 		if !n.isKnownRelation(splitTable(table)) {
@@ -37,7 +37,7 @@ func (n *NameResolver) LacksAnyTable(tables []string) bool {
 	return false
 }
 
-// splitTable splits a table name at its dots into schema and name.
+// splitTable splits a table name at its dots. It returns the last two parts, and "" as schema for a name without a dot.
 func splitTable(table string) (schema, name string) {
 	parts := strings.Split(table, ".")
 	if len(parts) > 1 {
@@ -46,18 +46,18 @@ func splitTable(table string) (schema, name string) {
 	return schema, parts[len(parts)-1]
 }
 
-// relationNameScanner finds names of relations in the tokens of a text. Some of the names may not be relations.
+// relationNameScanner finds the tokens of a text that may be names of relations.
 type relationNameScanner struct {
 	names *NameResolver
-	// awaits reports that a relation's name may come next. called reports that a name may be a function's, if a
-	// parenthesis follows.
+	// awaits reports that the next token may be a relation's name. called reports that a parenthesis after the name
+	// would make it a function's name.
 	awaits, called bool
-	// behind reports that the first token of the current statement was scanned.
+	// behind reports that the scanner has passed the first token of the current statement.
 	behind bool
-	// lists has one bit for each depth of parentheses, set if a comma at this depth precedes a relation.
+	// lists has one bit for each depth of parentheses. The bit is set if a relation follows a comma at this depth.
 	lists uint64
 	depth uint
-	// in is the relation's name that the scanner reads now, with its schema.
+	// in is the relation's name that the scanner is reading, with its schema.
 	in struct {
 		schema, name         [parse.MaxName]byte
 		schemaLen, nameLen   int
@@ -65,8 +65,8 @@ type relationNameScanner struct {
 	}
 }
 
-// NeedsParse reports whether a text must be parsed before its plan is known. A text must be parsed if it may concern
-// mapped columns (MayConcernMapped), or may name a relation that the snapshot lacks. False positives are possible.
+// NeedsParse reports whether Sluice must parse a text to plan it. It must if the text may concern mapped columns
+// (MayConcernMapped), or may name a relation that the snapshot lacks. False positives are possible.
 func (n *NameResolver) NeedsParse(sql []byte) bool {
 	s := relationNameScanner{names: n}
 	for l := (parse.Lexer{Text: sql}); ; {
@@ -80,7 +80,7 @@ func (n *NameResolver) NeedsParse(sql []byte) bool {
 	}
 }
 
-// scanToken processes a token of a text. scanToken returns true if the text may name an unknown relation.
+// scanToken processes a token of a text. It returns true if the text may name a relation that the snapshot lacks.
 func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) bool {
 	if s.in.reading {
 		switch {
@@ -115,7 +115,7 @@ func (s *relationNameScanner) scanToken(kind parse.TokenKind, lexeme []byte) boo
 	return false
 }
 
-// isCall reports whether the name that was read is a function's name, because an opening parenthesis follows.
+// isCall reports whether the name before this token is a function's name, because the token is an opening parenthesis.
 func (s *relationNameScanner) isCall(kind parse.TokenKind, lexeme []byte) bool {
 	return kind == parse.PunctToken && lexeme[0] == '(' && !s.in.called
 }
@@ -124,15 +124,15 @@ func (s *relationNameScanner) isKnown() bool {
 	return s.names.isKnownRelation(string(s.in.schema[:s.in.schemaLen]), string(s.in.name[:s.in.nameLen]))
 }
 
-// beginName starts to read a relation's name. beginName returns true if the name may be that of an unknown relation.
+// beginName starts to read a relation's name. It returns true if Sluice cannot read the name, which may then be
+// unknown.
 func (s *relationNameScanner) beginName(kind parse.TokenKind, lexeme []byte) bool {
 	s.in.reading, s.in.dot, s.in.called, s.in.schemaLen = true, false, s.called, 0
 	s.awaits, s.called = false, false
 	return !s.storeName(kind, lexeme)
 }
 
-// storeName stores a name as PostgreSQL reads it. storeName returns false for a name with quotes inside or with too
-// many bytes.
+// storeName stores a name as PostgreSQL reads it. It returns false for a name that contains quotes or is too long.
 func (s *relationNameScanner) storeName(kind parse.TokenKind, lexeme []byte) bool {
 	if kind == parse.QuotedToken {
 		lexeme = lexeme[1 : len(lexeme)-1]
@@ -154,8 +154,8 @@ func (s *relationNameScanner) storeName(kind parse.TokenKind, lexeme []byte) boo
 	return true
 }
 
-// scanWord processes an unquoted word outside of a relation's name. scanWord returns true if the text may name an
-// unknown relation.
+// scanWord processes an unquoted word outside of a relation's name. It returns true if the text may name a relation
+// that the snapshot lacks.
 func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	switch {
 	case parse.IsWord(lexeme, "from"), parse.IsWord(lexeme, "using"):
@@ -178,8 +178,8 @@ func (s *relationNameScanner) scanWord(lexeme []byte) bool {
 	return false
 }
 
-// scanPunct processes a byte of punctuation outside of a relation's name. scanPunct returns true if parentheses are
-// nested too deeply.
+// scanPunct processes a byte of punctuation outside of a relation's name. It returns true if parentheses nest too
+// deeply for the field lists.
 func (s *relationNameScanner) scanPunct(c byte) bool {
 	switch c {
 	case '(':
@@ -206,8 +206,9 @@ func (s *relationNameScanner) scanPunct(c byte) bool {
 	return false
 }
 
-// MayMentionMapped reports whether an unreadable text may name a relation with mapped columns (bytea stored as text).
-// MayMentionMapped searches for the names as substrings. A nil slice is an unknown text, which may name any relation.
+// MayMentionMapped reports whether a text that Sluice cannot parse may name a relation with mapped columns (bytea
+// stored as text). It searches for the names as substrings. A nil slice is a text that Sluice does not know, which may
+// name any relation.
 func (n *NameResolver) MayMentionMapped(sql []byte) bool {
 	if n == nil || len(n.schema.mapped) == 0 {
 		return false
@@ -233,8 +234,8 @@ func (n *NameResolver) MayMapAny(tables []string) bool {
 	})
 }
 
-// MayUseMappedTable reports whether one of a statement's tables has the name of a relation with mapped bytea columns in
-// any schema.
+// MayUseMappedTable reports whether one of a statement's tables has the same name as a relation with mapped columns
+// (bytea stored as text), in any schema.
 func (n *NameResolver) MayUseMappedTable(tables []string) bool {
 	return slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)
@@ -242,8 +243,9 @@ func (n *NameResolver) MayUseMappedTable(tables []string) bool {
 	})
 }
 
-// MayBeChanged reports whether a statement's tables may differ from the snapshot, after DDL over the tables in
-// changed. They may if the snapshot lacks one, if one may have mapped columns, or if both parameters share a name.
+// MayBeChanged reports whether DDL over the tables in changed may have made a statement's tables differ from the
+// snapshot. It may have if the snapshot lacks one of tables, if one may have mapped columns, or if tables and changed
+// share a name.
 func (n *NameResolver) MayBeChanged(tables, changed []string) bool {
 	return n.LacksAnyTable(tables) || n.MayUseMappedTable(tables) || slices.ContainsFunc(tables, func(table string) bool {
 		_, name := splitTable(table)

@@ -18,22 +18,22 @@ const MappedSuffix = "__byteahex"
 type Column struct {
 	Name   string // the name that clients use
 	Mapped bool
-	Fill   DefaultKind // the value in an INSERT without the column
-	// Time describes how the column's default consists of the transaction's time. Columns with equal Time have the same
-	// value in a transaction. Time is "" for other columns.
+	Fill   DefaultKind // what the server writes if an INSERT does not name the column
+	// Time describes how the column's default derives from the transaction's time. In a transaction, columns with equal
+	// Time get the same value. Time is "" if the default does not depend on the time.
 	Time string
-	// Kind is the type of a column for times, in the form that TimeOfDefault expects. Kind is "" for other columns.
+	// Kind is the type of a column for times, in the form that TimeOfDefault expects, and "" for other columns.
 	Kind string
-	// Always means GENERATED ALWAYS AS IDENTITY, which only OVERRIDING SYSTEM VALUE may write. Computed means
-	// GENERATED ALWAYS AS an expression, which no statement may write.
+	// Always means GENERATED ALWAYS AS IDENTITY, which a statement may write only with OVERRIDING SYSTEM VALUE.
+	// Computed means GENERATED ALWAYS AS an expression, which no statement may write.
 	Always, Computed bool
 }
 
 // CanRepeatValue reports whether a repeated INSERT may write the value that the server generated for the column in the
-// first run. With clock set, the value may be a time, too.
+// first run. clock says that the value may also be a time.
 func (c Column) CanRepeatValue(clock bool) bool { return c.Fill == Drawn || c.Fill == Clock && clock }
 
-// ServerName returns the name of the column on the server.
+// ServerName returns the column's name on the server. A mapped column (bytea stored as text) has another name there.
 func (c Column) ServerName() string {
 	if c.Mapped {
 		return c.Name + MappedSuffix
@@ -45,13 +45,13 @@ func (c Column) ServerName() string {
 type Relation struct {
 	Schema, Name string
 	Columns      []Column // the columns in the table's order
-	View         bool     // it may compute its rows when it is read
+	View         bool     // the relation may be a view, which computes its rows when it is read
 	Sequence     bool
-	ID           string   // identifies a sequence, or a relation with columns that the server fills, among relations of the same name
+	ID           string   // the OID of a sequence, or of a relation with columns that the server fills; otherwise ""
 	Key          []string // the columns of the primary key, by the names that clients use; nil for none
 }
 
-// Column returns the column whose name for clients is name. ok is false if the relation has none.
+// Column returns the column that clients know by name. The result is false if the relation does not have the column.
 func (r *Relation) Column(name string) (Column, bool) {
 	i := slices.IndexFunc(r.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {
@@ -68,21 +68,21 @@ func (r *Relation) HasMapped() bool {
 // relationName is a relation's name with its schema.
 type relationName struct{ schema, name string }
 
-// Schema is an immutable snapshot of all relations of a server. A Schema includes relations without mapped columns
-// (bytea stored as text), because they decide what an unqualified name means.
+// Schema is an immutable snapshot of the names and columns of all relations of a server. It includes relations without
+// mapped columns (bytea stored as text), because they decide which relation an unqualified name means.
 type Schema struct {
 	relations map[relationName]*Relation
 	mapped    map[string]bool // names, without schema, of relations with mapped columns
 	known     map[string]bool // names, without schema, of all relations
-	// Outside is the snapshot of other sessions, if this one was read within a transaction that has run DDL. Outside is
-	// nil for a snapshot of committed relations. It must not change after other goroutines have got the snapshot.
+	// Outside is the snapshot that other sessions use, if a transaction read this snapshot after its own DDL. Outside
+	// is nil for a snapshot of committed relations. It must not change after other goroutines have got the snapshot.
 	Outside *Schema
 
 	mu    sync.Mutex
-	names map[string]*NameResolver // by search path (ResolverFor)
+	names map[string]*NameResolver // keyed by search path (ResolverFor)
 }
 
-// New returns a snapshot of relations. The snapshot refers to the slice's elements.
+// New returns a snapshot of relations. The snapshot holds pointers to the slice's elements.
 func New(relations []Relation) *Schema {
 	s := &Schema{relations: make(map[relationName]*Relation, len(relations)), mapped: map[string]bool{}, known: map[string]bool{}, names: map[string]*NameResolver{}}
 	for i := range relations {
@@ -101,7 +101,7 @@ func (s *Schema) AddRelation(r *Relation) {
 	}
 }
 
-// Relation returns the relation with a name, or nil.
+// Relation returns the relation with a schema and a name, or nil if the snapshot has none.
 func (s *Schema) Relation(schema, name string) *Relation {
 	return s.relations[relationName{schema, name}]
 }
@@ -145,27 +145,27 @@ func (s *Schema) MappedRelations() []*Relation {
 	return all
 }
 
-// maxPaths and maxPath bound the search paths whose NameResolvers a snapshot caches: their number, and their length in
-// bytes. ResolverFor makes a new NameResolver each time for a path beyond the bounds.
+// maxPaths is the number of search paths whose NameResolvers a snapshot caches, and maxPath is their greatest length in
+// bytes. ResolverFor makes a new NameResolver each time for any other path.
 const (
 	maxPaths = 256
 	maxPath  = 4 << 10
 )
 
-// resolversMade counts the NameResolvers of all snapshots, to number them.
+// resolversMade counts the NameResolvers of all snapshots. Each NameResolver gets its number as id.
 var resolversMade atomic.Uint64
 
-// NameResolver resolves names of relations by a snapshot of the schema and a search path. Plans depend on their
-// NameResolver. A NameResolver is immutable.
+// NameResolver finds the relation that a name denotes, by a snapshot of the schema and a search path. A plan depends on
+// the NameResolver of its session. A NameResolver is immutable.
 type NameResolver struct {
 	schema *Schema
-	// path lists the schemas in which an unqualified name is searched, in order. path is nil for an unknown path.
+	// path lists the schemas in which Sluice searches an unqualified name. path is nil if Sluice does not know it.
 	path []string
 	id   uint64
 }
 
-// ResolverFor returns the NameResolver of a session with a search path. pg_catalog comes first if path does not contain
-// it. Equal paths get the same NameResolver while the snapshot has at most maxPaths.
+// ResolverFor returns the NameResolver of a session with a search path. If path does not contain pg_catalog, pg_catalog
+// comes first. ResolverFor returns the same NameResolver for equal paths, while the snapshot has at most maxPaths.
 func (s *Schema) ResolverFor(path []string) *NameResolver {
 	if path == nil {
 		path = []string{}
@@ -176,7 +176,7 @@ func (s *Schema) ResolverFor(path []string) *NameResolver {
 	return s.cachedResolver(strings.Join(path, "\x00"), path)
 }
 
-// ResolverForUnknownPath returns the NameResolver of a session whose search path is unknown.
+// ResolverForUnknownPath returns the NameResolver of a session whose search path Sluice does not know.
 func (s *Schema) ResolverForUnknownPath() *NameResolver { return s.cachedResolver("\x00", nil) }
 
 func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
@@ -192,7 +192,7 @@ func (s *Schema) cachedResolver(key string, path []string) *NameResolver {
 	return n
 }
 
-// ForSnapshot returns the NameResolver of the same search path in another snapshot of the schema.
+// ForSnapshot returns the NameResolver for the same search path and another snapshot of the schema.
 func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	if n.path == nil {
 		return s.ResolverForUnknownPath()
@@ -200,7 +200,7 @@ func (n *NameResolver) ForSnapshot(s *Schema) *NameResolver {
 	return s.ResolverFor(n.path)
 }
 
-// ID returns a number that identifies the NameResolver in keys of caches, or 0 for nil.
+// ID returns the NameResolver's number, by which caches distinguish plans. ID returns 0 for nil.
 func (n *NameResolver) ID() uint64 {
 	if n == nil {
 		return 0
@@ -208,7 +208,7 @@ func (n *NameResolver) ID() uint64 {
 	return n.id
 }
 
-// Schema returns the snapshot of the schema in which names are resolved, or nil for a nil NameResolver.
+// Schema returns the snapshot in which the NameResolver finds relations, or nil for a nil NameResolver.
 func (n *NameResolver) Schema() *Schema {
 	if n == nil {
 		return nil
@@ -217,7 +217,7 @@ func (n *NameResolver) Schema() *Schema {
 }
 
 // FindRelation returns the relation that a name denotes, or nil if the snapshot has none. schema is "" for an
-// unqualified name. known is false if the path is unknown and relations of that name have mapped bytea columns.
+// unqualified name. known is false if the search path is unknown and a relation of that name has mapped bytea columns.
 func (n *NameResolver) FindRelation(schema, name string) (r *Relation, known bool) {
 	if schema != "" {
 		return n.schema.relations[relationName{schema, name}], true
@@ -233,7 +233,7 @@ func (n *NameResolver) FindRelation(schema, name string) (r *Relation, known boo
 	return nil, true
 }
 
-// Relation returns the relation that a name denotes, or nil if that is unknown.
+// Relation returns the relation that a name denotes, or nil if Sluice does not know the relation.
 func (n *NameResolver) Relation(schema, name string) *Relation {
 	if n == nil {
 		return nil
@@ -242,9 +242,9 @@ func (n *NameResolver) Relation(schema, name string) *Relation {
 	return r
 }
 
-// MayConcernMapped reports whether a text may concern mapped columns (bytea stored as text): the text names a mapped
-// relation of any schema, or contains the word bytea, which a new table may have. False positives are possible. Texts
-// in lower case cost no allocation.
+// MayConcernMapped reports whether a text may concern mapped columns (bytea stored as text). It does if it names a
+// mapped relation of any schema, or contains the word bytea, because a new table may then get one. False positives are
+// possible. Texts in lower case cost no allocation.
 func (n *NameResolver) MayConcernMapped(sql []byte) bool {
 	for l := (parse.Lexer{Text: sql}); ; {
 		kind := l.Next()

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A computed text may be a word for the time when it is cast, as in `('no' || 'w')::timestamptz`. Every expression
-// that may compute a text therefore counts as a clock. For constants and parameters, their bytes decide
+// In a cast, a computed text may turn out to be a word for the time, as in `('no' || 'w')::timestamptz`. Therefore an
+// expression that may compute a text counts as reading the clock. For constants and parameters, their bytes decide
 // (parse.MayReadAsNow).
 
-// recordFuncs are functions that convert a text to values of any type.
+// recordFuncs are functions that convert a JSON text to values of any types.
 var recordFuncs = parse.WordSet("json_populate_record json_populate_recordset json_to_record json_to_recordset jsonb_populate_record jsonb_populate_recordset jsonb_to_record jsonb_to_recordset")
 
-// mayComputeTime reports whether a node may read the clock from a text that is not a constant.
+// mayComputeTime reports whether a node may read the clock because it converts a text that is not a constant.
 func (v *effectScanner) mayComputeTime(m parse.TreeNode) bool {
 	switch m.TypeName() {
 	case "TypeCast":
@@ -33,7 +33,7 @@ func (v *effectScanner) mayComputeTime(m parse.TreeNode) bool {
 	return false
 }
 
-// mayBeComputedText reports whether an expression may be a text that is not a constant.
+// mayBeComputedText reports whether the value of an expression may be a text that is not a constant.
 func (v *effectScanner) mayBeComputedText(m parse.TreeNode, depth int) bool {
 	any := func(field string) bool { return v.anyComputedText(m, field, depth+1) }
 	if depth > maxDepth {
@@ -44,7 +44,7 @@ func (v *effectScanner) mayBeComputedText(m parse.TreeNode, depth int) bool {
 		return false
 	case "ColumnRef":
 		return !v.isTimeColumn(m)
-	case "TypeCast": // A value of another type is no text, and of a text the operand decides
+	case "TypeCast": // a cast to a type of times gives no text; for any other cast, the operand decides
 		names := m.Child("type_name").Names("names")
 		by, known := parse.InputSettingsOfType(names[len(names)-1])
 		return !(known && by != 0) && any("arg")
@@ -69,7 +69,7 @@ func (v *effectScanner) mayBeComputedText(m parse.TreeNode, depth int) bool {
 	return true
 }
 
-// anyComputedText reports whether a node in a list field may be a text that is not a constant.
+// anyComputedText reports whether at least one node in the list field may be a text that is not a constant.
 func (v *effectScanner) anyComputedText(m parse.TreeNode, field string, depth int) bool {
 	for child := range m.List(field) {
 		if v.mayBeComputedText(child, depth) {
@@ -79,7 +79,7 @@ func (v *effectScanner) anyComputedText(m parse.TreeNode, field string, depth in
 	return false
 }
 
-// isTimeFunctionCall reports whether a function call is one of a builtin function that returns a time and not a text.
+// isTimeFunctionCall reports whether a call is of a builtin function for times that never returns a text.
 func isTimeFunctionCall(call parse.TreeNode) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
@@ -87,15 +87,15 @@ func isTimeFunctionCall(call parse.TreeNode) bool {
 	return own && (parse.TimeFuncs[last] || parse.ClockTypes[last] && len(call.Values("args")) == 1)
 }
 
-// isPlusOrMinus reports whether an expression is an operation + or -, which does not return text.
+// isPlusOrMinus reports whether an expression is an operation with + or -. Neither operation returns a text.
 func isPlusOrMinus(expr parse.TreeNode) bool {
 	names := expr.Names("name")
 	plain := parse.A_Expr_Kind(expr.Integer("kind")) == parse.AEXPR_OP
 	return plain && len(names) == 1 && (names[0] == "+" || names[0] == "-")
 }
 
-// isTimeColumn reports whether a column reference certainly has a time type. All relations of the statement with a
-// column of that name must have it as a time. The statement must have no other source of column names.
+// isTimeColumn reports whether a column reference certainly has a time type. Every relation of the statement that has a
+// column of the name must have it with a time type. The statement must have no other source of column names.
 func (v *effectScanner) isTimeColumn(ref parse.TreeNode) bool {
 	names := ref.Names("fields")
 	if len(names) == 0 || len(names) != len(ref.Values("fields")) {
@@ -118,7 +118,7 @@ func (v *effectScanner) isTimeColumn(ref parse.TreeNode) bool {
 	return found
 }
 
-// statementColumns returns the columns of each relation in the statement, with nil for an unknown relation.
+// statementColumns returns the columns of each relation in the statement. An unknown relation gives nil.
 func (v *effectScanner) statementColumns() [][]schema.Column {
 	if v.known == nil {
 		v.known = v.collectColumns(v.root, 0, [][]schema.Column{{}})

@@ -8,35 +8,35 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// The functions in this file build the text of a repeated INSERT. Values of its first run replace those that the server
-// would generate again. The functions also report which times the server still reads from its clock.
+// The functions in this file build the text of a repeated INSERT. In it, values of the first run replace values that
+// the server would generate again. The functions also report which times the server still takes from its clock.
 
-// AnswerCell is a value in the answer to an Insertion, at a row and a column from 0.
+// AnswerCell is the place of a value in the answer to an Insertion. Row and Column count from 0.
 type AnswerCell struct{ Row, Column int }
 
-// FirstRunValues provides the values of an Insertion's first run, which replace values that the server would generate
+// FirstRunValues provides the values of an Insertion's first run. They replace values that the server would generate
 // again.
 type FirstRunValues struct {
-	// Value returns the SQL, a constant or a parameter, of a value in the server's answer to the first run. A nil Value
-	// means that the client did not get that answer.
+	// Value returns the SQL, a constant or a parameter, of a value in the server's answer to the first run. Value is
+	// nil if the client did not get that answer.
 	Value func(AnswerCell) string
-	// Clock means that Value also returns the times in the first answer.
+	// Clock means that the caller may also use Value for times in the first answer.
 	Clock bool
-	// Knows reports whether the first run's transaction time is known in the form that a column's Time describes. A
-	// nil Knows returns false. Time returns SQL for that time.
+	// Knows reports whether Sluice knows the first transaction's time in the form that kind, a Column.Time, describes.
+	// A nil Knows knows no time. Time returns the SQL of the time.
 	Knows func(kind string) bool
 	Time  func(kind string) string
 }
 
-// valueSource reports which value of the first run a column gets: that of the answer (answered), the transaction's time
-// (timed), or neither.
+// valueSource says from where a column gets its value in the repeated INSERT. answered means from the first answer,
+// timed from the first transaction's time. If both are false, the server generates the value again.
 func (in *Insertion) valueSource(column int, g FirstRunValues) (answered, timed bool) {
 	c := in.relation.Columns[column]
 	answered = g.Value != nil && in.returned[column] >= 0 && !c.Computed && c.CanRepeatValue(g.Clock)
 	return answered, !answered && g.Knows != nil && !c.Computed && c.Time != "" && g.Knows(c.Time)
 }
 
-// valueSQL returns SQL for the value that a column had in a row of the first run.
+// valueSQL returns the SQL of the value that a column had in a row of the first run.
 func (in *Insertion) valueSQL(column, row int, g FirstRunValues) string {
 	if answered, _ := in.valueSource(column, g); answered {
 		return g.Value(AnswerCell{row, in.returned[column]})
@@ -44,8 +44,8 @@ func (in *Insertion) valueSQL(column, row int, g FirstRunValues) string {
 	return g.Time(in.relation.Columns[column].Time)
 }
 
-// timeValueSource does the work of valueSource for an item that is an expression for the transaction's time. kind is
-// the Column.Time that a column with that expression as its default has.
+// timeValueSource does the work of valueSource for an item that is the transaction's time, such as now(). kind is the
+// Column.Time that the column would have if the item were its default.
 func (in *Insertion) timeValueSource(column int, it rowItem, g FirstRunValues) (kind string, answered, timed bool) {
 	c := in.relation.Columns[column]
 	if c.Kind != "" {
@@ -55,8 +55,8 @@ func (in *Insertion) timeValueSource(column int, it rowItem, g FirstRunValues) (
 	return kind, answered, !answered && kind != "" && g.Knows != nil && g.Knows(kind)
 }
 
-// timeEdits returns the edits that replace expressions for the transaction's time by values of the first run.
-// write returns the SQL of a value.
+// timeEdits returns the edits that replace items such as now() by values of the first run. write returns the SQL of a
+// value.
 func (in *Insertion) timeEdits(g FirstRunValues, write func(column, row int, kind string, answered bool) string) (edits []parse.Edit) {
 	for row, items := range in.items {
 		for at, it := range items {
@@ -71,7 +71,7 @@ func (in *Insertion) timeEdits(g FirstRunValues, write func(column, row int, kin
 	return edits
 }
 
-// WithFirstRun returns the statement with values of its first run, or "" if there are no values to use.
+// WithFirstRun returns the INSERT with values of its first run. It returns "" if no value of the first run is usable.
 func (in *Insertion) WithFirstRun(g FirstRunValues) string {
 	var added []int // columns that the statement does not list
 	for i := range in.relation.Columns {
@@ -94,7 +94,7 @@ func (in *Insertion) WithFirstRun(g FirstRunValues) string {
 	if (always || system) && !in.system {
 		over = " OVERRIDING SYSTEM VALUE"
 	}
-	if len(in.rows) == 0 { // DEFAULT VALUES
+	if len(in.rows) == 0 { // the INSERT has DEFAULT VALUES
 		start, end := in.ph.Tokens[in.head].Start, in.ph.Tokens[in.head+1].End
 		text := "(" + in.columnNamesSQL(added) + ")" + over + " VALUES (" + in.valuesSQL(added, 0, g) + ")"
 		return parse.EditedText(in.sql, []parse.Edit{{Start: int(start), End: int(end), Text: text}})
@@ -108,8 +108,8 @@ func (in *Insertion) WithFirstRun(g FirstRunValues) string {
 	return parse.EditedText(in.sql, edits)
 }
 
-// generatedItemEdits returns the edits of the items that the server generates: DEFAULT, or calls such as nextval.
-// system reports that an item belongs to a GENERATED ALWAYS identity.
+// generatedItemEdits returns the edits of the items that the server generates, by DEFAULT or calls such as nextval.
+// system reports that one of these items is for a column GENERATED ALWAYS AS IDENTITY.
 func (in *Insertion) generatedItemEdits(g FirstRunValues) (edits []parse.Edit, system bool) {
 	for at, i := range in.listed {
 		c := in.relation.Columns[i]
@@ -135,12 +135,12 @@ func (in *Insertion) generatedItemEdits(g FirstRunValues) (edits []parse.Edit, s
 	return edits, system
 }
 
-// columnListEdits returns the edits that add columns to the INSERT's column list, and insert the text over after the
-// list. If the INSERT has no list, the edits create one.
+// columnListEdits returns the edits that add columns to the INSERT's column list, and that insert the text over after
+// the list. If the INSERT has no list, the edits create a list.
 func (in *Insertion) columnListEdits(added []int, over string) (edits []parse.Edit) {
 	if in.list < 0 {
 		at := in.head
-		if in.system { // OVERRIDING SYSTEM VALUE
+		if in.system { // the words OVERRIDING SYSTEM VALUE precede token at
 			at -= 3
 		}
 		return append(edits, in.insertBefore(at, "("+in.columnNamesSQL(slices.Concat(in.listed, added))+")"+over+" "))
@@ -159,7 +159,7 @@ func (in *Insertion) insertBefore(token int, text string) parse.Edit {
 	return parse.Edit{Start: start, End: start, Text: text}
 }
 
-// columnNamesSQL returns the names of the columns as an SQL list.
+// columnNamesSQL returns an SQL list of the columns' names.
 func (in *Insertion) columnNamesSQL(columns []int) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -168,7 +168,7 @@ func (in *Insertion) columnNamesSQL(columns []int) string {
 	return strings.Join(names, ", ")
 }
 
-// valuesSQL returns the values of the columns in a row as an SQL list.
+// valuesSQL returns an SQL list of the values that the columns had in a row of the first run.
 func (in *Insertion) valuesSQL(columns []int, row int, g FirstRunValues) string {
 	values := make([]string, len(columns))
 	for i, c := range columns {
@@ -177,9 +177,9 @@ func (in *Insertion) valuesSQL(columns []int, row int, g FirstRunValues) string 
 	return strings.Join(values, ", ")
 }
 
-// EffectsWith returns the effects of the statement with values of its first run. A time that g provides is not read
-// from the clock. If the client got the first answer, its times are always used. DEFAULT in ON CONFLICT DO UPDATE is
-// not replaced, and may be a time.
+// EffectsWith returns the effects of the INSERT with values of its first run. The server does not read the clock for a
+// time that g provides. If the client got the first answer, the INSERT takes the times in it. Sluice does not replace
+// DEFAULT in ON CONFLICT DO UPDATE, which may be a time.
 func (in *Insertion) EffectsWith(g FirstRunValues) Effects {
 	g.Clock = true
 	left, ok := parse.Apply(in.sql, in.timeEdits(g, func(int, int, string, bool) string { return "NULL" }))
@@ -187,7 +187,7 @@ func (in *Insertion) EffectsWith(g FirstRunValues) Effects {
 		return allEffects
 	}
 	v := effectScanner{names: in.names, withs: appendCTENames(in.node, 0, in.withs), root: in.node, Effects: Effects{Time: containsWord(left, parse.ClockWords, false)}}
-	for child := range in.node.Children() { // filled columns are checked below
+	for child := range in.node.Children() { // the loop after this one checks the columns that the server fills
 		v.visit(child, 0)
 	}
 	if containsDefault(in.node.Child("on_conflict_clause"), 0) {
@@ -216,7 +216,7 @@ func containsDefault(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// TakesTxTime reports whether the repeated statement gets the time of the transaction's first run.
+// TakesTxTime reports whether the repeated INSERT gets the time of the first transaction.
 func (in *Insertion) TakesTxTime(g FirstRunValues) (gives bool) {
 	in.timeEdits(g, func(_, _ int, _ string, answered bool) string { gives = gives || !answered; return "" })
 	for i := range in.relation.Columns {
@@ -227,7 +227,8 @@ func (in *Insertion) TakesTxTime(g FirstRunValues) (gives bool) {
 	return gives
 }
 
-// EachTxTime calls tell for each cell of the answer that is the transaction's time, with the Time of its column.
+// EachTxTime calls tell for each cell of the answer that is the transaction's time. kind is the Column.Time of the
+// cell.
 func (in *Insertion) EachTxTime(tell func(kind string, c AnswerCell)) {
 	for i, c := range in.relation.Columns {
 		if in.returned[i] < 0 || c.Computed {
@@ -247,7 +248,7 @@ func (in *Insertion) EachTxTime(tell func(kind string, c AnswerCell)) {
 	}
 }
 
-// isServerGenerated reports whether the server generates the value of a column in some row.
+// isServerGenerated reports whether the server generates the value of a column in at least one row.
 func (in *Insertion) isServerGenerated(column int) bool {
 	at := slices.Index(in.listed, column)
 	if at < 0 {

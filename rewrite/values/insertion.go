@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// Insertion is an INSERT ... VALUES that can be repeated with the values that the server generated the first time
-// (WithFirstRun). The repeated INSERT inserts the same rows, and may also get the transaction's time.
+// Insertion is an INSERT ... VALUES that Sluice can repeat with the values that the server generated in the first run
+// (WithFirstRun). The repeated INSERT then inserts the same rows. It may also get the time of the first transaction.
 type Insertion struct {
-	// Rows is the number of inserted rows. Width is the number of columns in the answer, or 0 without RETURNING.
+	// Rows is the number of inserted rows. Width is the number of columns in RETURNING, or 0 without RETURNING.
 	Rows, Width int
 
 	sql      string
@@ -21,22 +21,22 @@ type Insertion struct {
 	relation *schema.Relation
 	ph       parse.TokenList
 	pairs    []int32
-	// returned maps each column of the relation to its index in the answer of RETURNING, or -1 for none.
+	// returned maps each column of the relation to its index in the result of RETURNING, or to -1.
 	returned []int
-	// listed are the indexes of the columns that the statement lists, in its order.
+	// listed are the indexes, in the relation, of the columns that the INSERT lists, in the order of the INSERT.
 	listed []int
-	list   int         // the opening parenthesis of the column list; -1 for none
-	head   int         // the token VALUES or DEFAULT
-	rows   []int       // the opening parenthesis of each row; empty for DEFAULT VALUES
+	list   int         // the token index of the column list's opening parenthesis; -1 without a list
+	head   int         // the token index of VALUES or DEFAULT
+	rows   []int       // the token index of each row's opening parenthesis; empty for DEFAULT VALUES
 	items  [][]rowItem // the items of each row
-	system bool        // OVERRIDING SYSTEM VALUE is written
-	// returnsExpression means that RETURNING has an expression that is no column.
+	system bool        // the INSERT says OVERRIDING SYSTEM VALUE
+	// returnsExpression means that RETURNING has an expression other than a column.
 	returnsExpression bool
 	withs             []string // the names of WITH queries in the enclosing statement
 }
 
-// rowItem is one item of an INSERT's row, from token first to token last. fill means that the server generates the
-// value: DEFAULT, or a call such as nextval. period is the expression if the item is the transaction's time, otherwise
+// rowItem is one item of a row in VALUES, from token first to token last. fill means that the server generates the
+// value, by DEFAULT or a call such as nextval. period is the item's text if the item is a time such as now(), otherwise
 // "".
 type rowItem struct {
 	first, last int
@@ -44,13 +44,13 @@ type rowItem struct {
 	period      string
 }
 
-// ParseInsertion returns the Insertion of a text, or nil if the text is no INSERT that can be repeated. Excluded
-// are ON CONFLICT DO UPDATE, queries, WITH and OVERRIDING USER VALUE.
+// ParseInsertion returns the Insertion of a text, or nil if the text is no INSERT that Sluice can repeat. Sluice cannot
+// repeat ON CONFLICT DO UPDATE, INSERT ... SELECT, WITH and OVERRIDING USER VALUE.
 func ParseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver) *Insertion {
 	return parseInsertion(p, sql, names, false)
 }
 
-// parseInsertion does the work of ParseInsertion. updates also allows ON CONFLICT DO UPDATE.
+// parseInsertion does the work of ParseInsertion. updates says that ON CONFLICT DO UPDATE is allowed, too.
 func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, updates bool) *Insertion {
 	statements := p.StatementTrees(sql)
 	if names == nil || len(statements) != 1 || !statements[0].Is("InsertStmt") {
@@ -87,16 +87,15 @@ func parseInsertion(p *rewrite.Planner, sql string, names *schema.NameResolver, 
 	return in
 }
 
-// ResolvesSame reports whether the resolver names finds, for the INSERT's relation, the same relation with the same
-// columns. A relation that was dropped and created again does not count as the same.
+// ResolvesSame reports whether names finds the same relation with the same columns for the INSERT. The relation is
+// another one if it was dropped and created again.
 func (in *Insertion) ResolvesSame(names *schema.NameResolver) bool {
 	name := in.node.Child("relation")
 	r, _ := names.FindRelation(name.Text("schemaname"), name.Text("relname"))
 	return r != nil && r.ID == in.relation.ID && slices.Equal(r.Columns, in.relation.Columns)
 }
 
-// readReturning reads RETURNING into the field returned. readReturning returns false if the number of returned columns
-// is unknown.
+// readReturning sets the field returned from RETURNING. It returns false if the number of returned columns is unknown.
 func (in *Insertion) readReturning(node, name parse.TreeNode) bool {
 	called, alias := name.Text("relname"), name.Child("alias")
 	if alias.Shape != nil {
@@ -138,7 +137,7 @@ func (in *Insertion) readReturning(node, name parse.TreeNode) bool {
 	return true
 }
 
-// referenceNames returns the names in a column reference, with "" for a star. referenceNames returns none for another
+// referenceNames returns the names in a column reference, with "" in place of a star. It returns nil for any other
 // expression.
 func (in *Insertion) referenceNames(n parse.TreeNode) (parts []string, star bool) {
 	if !n.Is("ColumnRef") {
@@ -154,12 +153,12 @@ func (in *Insertion) referenceNames(n parse.TreeNode) (parts []string, star bool
 	return parts, star
 }
 
-// columnIndex returns the index of a column in the relation, or -1.
+// columnIndex returns the index of a column in the relation, or -1 if the relation does not have the column.
 func (in *Insertion) columnIndex(name string) int {
 	return slices.IndexFunc(in.relation.Columns, func(c schema.Column) bool { return c.Name == name })
 }
 
-// readColumnList reads the column list of the INSERT. readColumnList sets head to the token after the list.
+// readColumnList reads the INSERT's column list, and sets head to the token after it. It returns false if it cannot.
 func (in *Insertion) readColumnList(node parse.TreeNode) bool {
 	i := in.ph.TokenAt(node.Child("relation").Integer("location"))
 	if i < 0 {
@@ -188,7 +187,7 @@ func (in *Insertion) readColumnList(node parse.TreeNode) bool {
 	return true
 }
 
-// readRows reads the items of each row in VALUES. It returns false if they are not found or do not fit the columns.
+// readRows reads the items of each row in VALUES. It returns false if it cannot, or if a row does not fit the columns.
 func (in *Insertion) readRows(query parse.TreeNode) bool {
 	if query.Shape == nil {
 		in.Rows = 1
@@ -220,7 +219,7 @@ func (in *Insertion) readRows(query parse.TreeNode) bool {
 		!slices.ContainsFunc(in.items, func(row []rowItem) bool { return len(row) != len(in.listed) })
 }
 
-// parenItems returns the items between the parenthesis at token open and its closing one, or nil.
+// parenItems returns the items between the parenthesis at token open and its closing one, or nil if there is no pair.
 func (in *Insertion) parenItems(open int) []rowItem {
 	if !in.ph.IsPunct(open, '(') || in.pairs[open] < 0 {
 		return nil
@@ -228,8 +227,7 @@ func (in *Insertion) parenItems(open int) []rowItem {
 	return in.itemsBetween(open+1, int(in.pairs[open]))
 }
 
-// itemsBetween returns the items of a list from token first to token end. itemsBetween returns nil if a parenthesis is
-// not closed.
+// itemsBetween returns the items of a list between token first and token end, or nil if a parenthesis does not close.
 func (in *Insertion) itemsBetween(first, end int) (all []rowItem) {
 	for i := first; i <= end; i++ {
 		switch {
@@ -245,7 +243,7 @@ func (in *Insertion) itemsBetween(first, end int) (all []rowItem) {
 	return all
 }
 
-// isGeneratedItem reports whether the server generates a unique value for an item: DEFAULT, or a call such as nextval.
+// isGeneratedItem reports whether the server generates a unique value for an item: DEFAULT, or a call like nextval.
 func isGeneratedItem(n parse.TreeNode) bool {
 	if n.Is("TypeCast") {
 		n = n.Child("arg")
@@ -260,15 +258,15 @@ func isGeneratedItem(n parse.TreeNode) bool {
 	return false
 }
 
-// txTimeItemText returns an item that is exactly the transaction's time, in the server's spelling, for example now().
-// txTimeItemText returns "" for any other item.
+// txTimeItemText returns the text of an item that is exactly the transaction's time, as the server spells it: for
+// example now(). It returns "" for any other item.
 func txTimeItemText(p *parse.TokenList, it rowItem, n parse.TreeNode) string {
 	if !isTxTimeExpr(n) {
 		return ""
 	}
 	_, last := txTimeEdit(p, it.first, "")
 	switch {
-	case last != it.last: // qualified or in parentheses
+	case last != it.last: // the name has a schema, or the item is in parentheses
 		return ""
 	case n.Is("FuncCall"):
 		return strings.ToLower(string(p.Lexeme(it.first))) + "()"

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
-// When a transaction is repeated, the time that its client got from the first run replaces the time of the new
-// transaction. The replacement applies to texts and to defaults of columns.
+// When Sluice repeats a transaction, the new transaction has another time. Sluice replaces it by the time that the
+// client got from the first run, in statements and in defaults of columns.
 
-// IsExactTxTime reports whether time, a Column.Time, means the exact transaction time: with time zone and all digits.
+// IsExactTxTime reports whether time, a Column.Time, is the transaction time unchanged: with time zone and all digits.
 func IsExactTxTime(time string) bool {
 	switch kind, expression, _ := strings.Cut(time, " "); expression {
 	case "now()", "CURRENT_TIMESTAMP", "transaction_timestamp()":
@@ -20,14 +20,14 @@ func IsExactTxTime(time string) bool {
 	return false
 }
 
-// instantType is timestamptz without a precision, in the form that schema.TimeOfDefault expects.
+// instantType is the type timestamptz without a precision, in the form that schema.TimeOfDefault expects.
 const instantType = "1184/-1"
 
 // ExactTxTimeKind is the Column.Time of a column that holds the exact transaction time (IsExactTxTime).
 const ExactTxTimeKind = instantType + " now()"
 
-// DefaultAtInstant returns the value that a column's default has at an instant, as an SQL expression. time is the Time
-// of the column. instant is an SQL expression. The result depends on the session's settings, as the default does.
+// DefaultAtInstant returns an SQL expression for the value that a column's default has at an instant. time is the
+// Column.Time. instant is an SQL expression. Like the default, the expression depends on the session's settings.
 func DefaultAtInstant(time, instant string) string {
 	_, expression, _ := strings.Cut(time, " ")
 	ph := parse.LexTokens([]byte(expression), 0, len(expression))
@@ -40,8 +40,8 @@ func DefaultAtInstant(time, instant string) string {
 	return parse.EditedText(expression, edits)
 }
 
-// txTimeEdit returns the edit that replaces an expression for the transaction's time, which begins at token i, by an
-// instant. last is the expression's last token, or -1 if there is none.
+// txTimeEdit returns the edit that replaces an expression for the transaction's time, such as now(), by an instant. The
+// expression begins at token i and ends at token last. If the tokens are no expression for the time, last is -1.
 func txTimeEdit(p *parse.TokenList, i int, instant string) (e parse.Edit, last int) {
 	name := strings.ToLower(string(p.Lexeme(i)))
 	if p.IsPunct(i+1, '(') && (name == `"now"` || name == `"transaction_timestamp"`) && name == string(p.Lexeme(i)) {
@@ -63,13 +63,13 @@ func txTimeEdit(p *parse.TokenList, i int, instant string) (e parse.Edit, last i
 	return parse.Edit{Start: int(p.Tokens[i].Start), End: int(p.Tokens[last].End), Text: "((" + instant + ")::timestamptz)::" + as}, last
 }
 
-// txTimeTypes maps expressions for the transaction's time to their types.
+// txTimeTypes maps words that mean the transaction's time to the SQL types of their values.
 var txTimeTypes = map[string]string{"now": "timestamptz", "transaction_timestamp": "timestamptz", "current_timestamp": "timestamptz",
 	"current_time": "timetz", "current_date": "date", "localtimestamp": "timestamp", "localtime": "time"}
 
-// ReplaceTxTime returns a statement with the expressions for its transaction's time replaced. instant returns the SQL
-// of the time. The result is "" if the text does not contain the time, or locks rows. The result is also "" if a result
-// column would get another name.
+// ReplaceTxTime returns the statement with instant in place of expressions for the transaction's time, such as now().
+// instant returns the SQL of the time. The result is "" if the text does not contain the time, or locks rows. It is
+// also "" if a result column would get another name.
 func ReplaceTxTime(p *rewrite.Planner, sql string, instant func() string) string {
 	if !containsWord(sql, parse.TxTimeWords, false) {
 		return ""
@@ -94,10 +94,10 @@ func ReplaceTxTime(p *rewrite.Planner, sql string, instant func() string) string
 // txTimeReplacer replaces expressions for the transaction's time in one statement.
 type txTimeReplacer struct {
 	ph      parse.TokenList
-	pairs   []int32 // matching parentheses of ph; nil until first needed
+	pairs   []int32 // the pairs of parentheses in ph; nil until itemEnd needs them
 	instant func() string
 	edits   []parse.Edit
-	failed  bool // the statement cannot be changed
+	failed  bool // the statement cannot be rewritten with the same meaning
 }
 
 func (a *txTimeReplacer) visit(m parse.TreeNode, depth int) {
@@ -113,16 +113,16 @@ func (a *txTimeReplacer) visit(m parse.TreeNode, depth int) {
 		word, last := a.txTimeTokens(m)
 		if a.failed = last < 0; !a.failed {
 			e, _ := txTimeEdit(&a.ph, word, a.instant())
-			e.Start, e.Text = m.Integer("location"), "("+e.Text+")" // some places take a cast only in parentheses
+			e.Start, e.Text = m.Integer("location"), "("+e.Text+")" // SQL allows some casts only in parentheses
 			a.edits = append(a.edits, e)
 		}
 		return
-	case "RangeFunction": // a function in FROM names its column
+	case "RangeFunction": // in FROM, the function's name becomes the name of its column
 		a.failed = a.containsTxTime(m, depth)
 		return
 	case "SelectStmt":
 		named = "target_list"
-		if a.failed = m.Has("locking_clause"); a.failed { // the statement may be sent in another form
+		if a.failed = m.Has("locking_clause"); a.failed { // Sluice may send a locking query in another form
 			return
 		}
 	case "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt":
@@ -138,8 +138,8 @@ func (a *txTimeReplacer) visit(m parse.TreeNode, depth int) {
 	}
 }
 
-// addTargetAlias adds an alias to a result column whose name would come from the expression for the time. A column that
-// has its name from its outermost function needs no alias.
+// addTargetAlias adds an alias to a result column that takes its name from an expression for the time, such as now(). A
+// column that takes its name from another function needs no alias.
 func (a *txTimeReplacer) addTargetAlias(target parse.TreeNode) {
 	val := target.Child("val")
 	switch {
@@ -156,8 +156,8 @@ func (a *txTimeReplacer) addTargetAlias(target parse.TreeNode) {
 	}
 }
 
-// itemEnd returns the end offset of a list item that begins at an offset. The item ends before a comma, the
-// next clause, or the end. The result is -1 if the end is unclear.
+// itemEnd returns the end offset of the list item that begins at an offset. The item ends before a comma, the next
+// clause, or the end of the text. The result is -1 if the end is unclear.
 func (a *txTimeReplacer) itemEnd(start int) int {
 	first := a.ph.TokenAt(start)
 	if a.pairs == nil {
@@ -183,7 +183,7 @@ func (a *txTimeReplacer) itemEnd(start int) int {
 // clauseWords are reserved words that may follow the result list of a query.
 var clauseWords = parse.WordSet("from where group having window union intersect except order limit offset fetch for into")
 
-// txTimeTokens returns the first and last token of a node that is the transaction's time. last is -1 if the end is
+// txTimeTokens returns the first and last token of a node that means the transaction's time. last is -1 if the end is
 // unclear.
 func (a *txTimeReplacer) txTimeTokens(m parse.TreeNode) (word, last int) {
 	word = a.ph.TokenAt(m.Integer("location"))
@@ -222,10 +222,10 @@ func isTxTimeExpr(m parse.TreeNode) bool {
 	return false
 }
 
-// MayReturnTxTime reports whether a text contains current_timestamp, transaction_timestamp or now(). MayReturnTxTime is
-// a fast check for every statement, with false positives.
+// MayReturnTxTime reports whether a text may contain current_timestamp, transaction_timestamp or now(). It is fast
+// enough to check every statement, and has false positives.
 func MayReturnTxTime(sql []byte) bool {
-	for at := 0; ; at++ { // current_timestamp, transaction_timestamp
+	for at := 0; ; at++ { // finds current_timestamp and transaction_timestamp
 		i := bytes.IndexByte(sql[at:], '_')
 		if i < 0 {
 			break
@@ -235,7 +235,7 @@ func MayReturnTxTime(sql []byte) bool {
 			return true
 		}
 	}
-	for at := 0; ; at++ { // now(), "now" (), now/* */()
+	for at := 0; ; at++ { // finds now(), "now" () and now/* */()
 		i := bytes.IndexByte(sql[at:], '(')
 		if i < 0 {
 			return false
@@ -247,8 +247,8 @@ func MayReturnTxTime(sql []byte) bool {
 	}
 }
 
-// TxTimeColumns returns the indexes of a text's result columns, from 0, that are the exact time of its transaction.
-// The text must have one statement. Columns after a star are not included.
+// TxTimeColumns returns the indexes, from 0, of result columns whose value is exactly the transaction's time. The text
+// must have one statement. Columns after a star are not included, because their indexes are unknown.
 func TxTimeColumns(p *rewrite.Planner, sql string) (columns []int) {
 	statements := p.StatementTrees(sql)
 	if len(statements) != 1 {
@@ -276,7 +276,7 @@ func TxTimeColumns(p *rewrite.Planner, sql string) (columns []int) {
 	return columns
 }
 
-// mayBeSeveralColumns reports whether a result expression, for example a star, may be several columns.
+// mayBeSeveralColumns reports whether an expression in a result list, for example a star, may give several columns.
 func mayBeSeveralColumns(m parse.TreeNode, depth int) bool {
 	if m.Is("A_Star") || depth > maxDepth {
 		return true

@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time: by an
-// expression for the time, a constant such as 'now', or a default that an INSERT fills. given is the result of
-// ParseTimed if the INSERT gets these defaults, otherwise nil. An EXECUTE counts too, since it may run any statement.
+// PlainlyReadsTxTime reports whether the single statement of a text plainly reads its transaction's time. It may do so
+// by an expression such as now(), by a constant such as 'now', or by a default that an INSERT fills. given is the
+// result of ParseTimed if Sluice gives these defaults the first run's time, otherwise nil. An EXECUTE counts, since it
+// may run any statement.
 //
-// EffectsOf is the opposite: it takes everything unknown for the clock. PlainlyReadsTxTime ignores functions, views and
-// DDL.
+// EffectsOf assumes that whatever it does not know reads the clock. PlainlyReadsTxTime assumes the opposite: it ignores
+// functions, views and DDL.
 func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver, given TimedStatement) bool {
 	for _, node := range p.StatementTrees(sql) {
 		switch node.TypeName() {
@@ -32,10 +33,10 @@ func PlainlyReadsTxTime(p *rewrite.Planner, sql string, names *schema.NameResolv
 	return false
 }
 
-// txTimeFinder searches one statement for expressions that give the transaction's time.
+// txTimeFinder searches one statement for expressions whose value is the transaction's time.
 type txTimeFinder struct {
 	names  *schema.NameResolver
-	filled bool // the INSERTs of the statement get the values of their defaults
+	filled bool // Sluice gives values to the defaults in the statement's INSERTs
 }
 
 func (n *txTimeFinder) findsTxTime(m parse.TreeNode, depth int) bool {
@@ -50,7 +51,7 @@ func (n *txTimeFinder) findsTxTime(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// fillsTxTime reports whether a node inserts or changes rows whose defaults are the transaction's time.
+// fillsTxTime reports whether a node inserts or changes rows in which a default may write the transaction's time.
 func (n *txTimeFinder) fillsTxTime(m parse.TreeNode) bool {
 	if n.names == nil {
 		return false
@@ -66,8 +67,8 @@ func (n *txTimeFinder) fillsTxTime(m parse.TreeNode) bool {
 	return false
 }
 
-// omitsTimeColumn reports whether an INSERT omits a column whose default is the transaction's time. Without a column
-// list, the query provides the leading columns of the relation.
+// omitsTimeColumn reports whether an INSERT omits a column whose default is the transaction's time. An INSERT without a
+// column list gives values to the first columns of the relation, and omits the others.
 func (n *txTimeFinder) omitsTimeColumn(m parse.TreeNode) bool {
 	listed, first := map[string]bool{}, 0
 	for column := range m.List("cols") {
@@ -88,8 +89,8 @@ func (n *txTimeFinder) omitsTimeColumn(m parse.TreeNode) bool {
 	})
 }
 
-// setsTimeDefault reports whether a field contains DEFAULT, and the relation has a column whose default is the
-// transaction's time.
+// setsTimeDefault reports whether a clause sets a column to DEFAULT, and the relation has a column whose default is the
+// transaction's time. field is the clause's field in m.
 func (n *txTimeFinder) setsTimeDefault(m parse.TreeNode, field string) bool {
 	if !m.Has(field) || !n.hasTimeColumn(m, func(*schema.Column) bool { return true }) {
 		return false
@@ -102,8 +103,8 @@ func (n *txTimeFinder) setsTimeDefault(m parse.TreeNode, field string) bool {
 	return false
 }
 
-// hasTimeColumn reports whether the statement's relation has a column whose default is the transaction's time and for
-// which take returns true.
+// hasTimeColumn reports whether the statement's relation has a column that take accepts, and whose default is the
+// transaction's time.
 func (n *txTimeFinder) hasTimeColumn(m parse.TreeNode, take func(*schema.Column) bool) bool {
 	name := m.Child("relation")
 	r, _ := n.names.FindRelation(name.Text("schemaname"), name.Text("relname"))
@@ -118,7 +119,7 @@ func (n *txTimeFinder) hasTimeColumn(m parse.TreeNode, take func(*schema.Column)
 	return false
 }
 
-// countInserts returns the number of INSERTs in a statement.
+// countInserts returns the number of INSERTs in a statement, including those in WITH queries.
 func countInserts(m parse.TreeNode, depth int) (count int) {
 	if depth > maxDepth {
 		return 0
@@ -132,7 +133,7 @@ func countInserts(m parse.TreeNode, depth int) (count int) {
 	return count
 }
 
-// isAgeCall reports whether m is age(x), which is computed from the current date.
+// isAgeCall reports whether m is age(x), which PostgreSQL computes from the current date.
 func isAgeCall(m parse.TreeNode) bool {
 	if !m.Is("FuncCall") || len(m.Values("args")) != 1 {
 		return false
@@ -141,7 +142,7 @@ func isAgeCall(m parse.TreeNode) bool {
 	return names[len(names)-1] == "age" && (len(names) == 1 || len(names) == 2 && names[0] == "pg_catalog")
 }
 
-// isNowConstant reports whether m is one of the constants now, today, tomorrow and yesterday.
+// isNowConstant reports whether m is one of the constants 'now', 'today', 'tomorrow' and 'yesterday'.
 func isNowConstant(m parse.TreeNode) bool {
 	if !m.Is("A_Const") || !m.Has("sval") {
 		return false

@@ -6,18 +6,18 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A client that got the transaction's time may compare it with a later answer. Sluice can take the time from some
-// answers (TxTimeColumns, Insertion.EachTxTime). For other statements Sluice must query the server for the time.
+// A client that knows the transaction's time may compare the time with a later answer. Sluice can take the time from
+// some answers (TxTimeColumns, Insertion.EachTxTime). For other statements, Sluice must ask the server for the time.
 
-// MayUseTxTime reports whether a text may return or store its transaction's time. MayUseTxTime is a fast check for
-// every statement after a savepoint, with false positives.
+// MayUseTxTime reports whether a text may return or store its transaction's time. It is fast enough to check every
+// statement after a savepoint, and has false positives.
 func MayUseTxTime(sql []byte) bool {
 	named, inserts, _ := timeWords(sql)
 	return named || inserts
 }
 
-// timeWords reports which kinds of words a text contains. named means an expression for the transaction's time, inserts
-// means INSERT or MERGE, and returned means RETURNING after INSERT or MERGE.
+// timeWords finds words in a text. named reports a word for the transaction's time, such as now. inserts reports INSERT
+// or MERGE, and returned reports RETURNING after INSERT or MERGE. timeWords stops at the first word for the time.
 func timeWords(sql []byte) (named, inserts, returned bool) {
 	var small [parse.MaxWord + 1]byte
 	for l := (parse.Lexer{Text: sql, UTF8: true}); ; {
@@ -41,8 +41,8 @@ func timeWords(sql []byte) (named, inserts, returned bool) {
 	}
 }
 
-// MayHideTxTime reports whether a text's answer may depend on its transaction's time without showing it exactly. The
-// time may be in an expression, or in rows that may be missing. Several statements count as not showing it.
+// MayHideTxTime reports whether a text's answer may depend on its transaction's time without containing the exact time.
+// Answers with a computed time, with rows that may be missing, or of several statements count as not containing it.
 func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	statements := p.StatementTrees(sql)
 	for _, node := range statements {
@@ -54,8 +54,9 @@ func MayHideTxTime(p *rewrite.Planner, sql string, names *schema.NameResolver) b
 	return false
 }
 
-// returnsTxTime reports whether a statement may return its transaction's time (tells), and whether a column certainly
-// has the exact time (shows). shows is set for INSERT ... VALUES ... RETURNING and one-row queries without tables.
+// returnsTxTime reports whether a statement's answer may depend on its transaction's time (tells), and whether a column
+// of it certainly is the exact time (shows). shows is set for INSERT ... VALUES ... RETURNING and one-row queries
+// without tables.
 func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) (tells, shows bool) {
 	timed, _, _ := timeWords([]byte(sql))
 	switch node.TypeName() {
@@ -77,8 +78,8 @@ func returnsTxTime(p *rewrite.Planner, sql string, node parse.TreeNode, names *s
 	return false, false
 }
 
-// returnsTimeDefaults reports whether a statement returns inserted rows of a relation that has a column whose default
-// is the transaction's time.
+// returnsTimeDefaults reports whether a statement returns rows that it inserts, and the relation has a column whose
+// default is the transaction's time.
 func returnsTimeDefaults(m parse.TreeNode, names *schema.NameResolver, depth int) bool {
 	if depth > maxDepth || (m.Is("InsertStmt") || m.Is("MergeStmt")) && m.Has("returning_list") && hasTimeDefault(m.Child("relation"), names) {
 		return true
@@ -91,8 +92,8 @@ func returnsTimeDefaults(m parse.TreeNode, names *schema.NameResolver, depth int
 	return false
 }
 
-// MayReturnTimeOrRows reports whether a text may return its transaction's time or inserted rows. MayReturnTimeOrRows is
-// a fast check for multi-statement queries, with false positives.
+// MayReturnTimeOrRows reports whether a text may return its transaction's time or inserted rows. It is fast enough to
+// check every multi-statement query, and has false positives.
 func MayReturnTimeOrRows(sql []byte) bool {
 	named, _, returned := timeWords(sql)
 	return named || returned

@@ -11,17 +11,17 @@ import (
 // tableName is a relation's name with its schema.
 type tableName struct{ schema, name string }
 
-// StoredTxTimes records the columns in which a transaction has stored its time.
+// StoredTxTimes records the columns into which a transaction has written its own time, such as now().
 type StoredTxTimes struct{ in []storedTimeColumns }
 
-// storedTimeColumns lists columns of one relation that hold the transaction's time. nil columns mean any column. An
-// empty tableName is an unknown relation.
+// storedTimeColumns lists the columns of one relation that may hold the transaction's time. An empty tableName means an
+// unknown relation.
 type storedTimeColumns struct {
 	tableName
-	columns []string // nil means any column
+	columns []string // nil means all columns of the relation
 }
 
-// RecordText records which columns a text may set to the transaction's time.
+// RecordText records the columns into which a text may write the transaction's time.
 func (t *StoredTxTimes) RecordText(p *rewrite.Planner, sql string, names *schema.NameResolver) {
 	timed, inserts, _ := timeWords([]byte(sql))
 	if !timed && !inserts {
@@ -32,8 +32,8 @@ func (t *StoredTxTimes) RecordText(p *rewrite.Planner, sql string, names *schema
 	}
 }
 
-// recordNode records statements that store the transaction's time, by an expression or by a default. timed reports that
-// the text contains an expression for the time.
+// recordNode records the columns into which a statement may write the transaction's time, by an expression or a
+// default. timed reports that the text contains an expression such as now().
 func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.NameResolver, depth int) {
 	if depth > maxDepth {
 		t.add(storedTimeColumns{})
@@ -57,8 +57,8 @@ func (t *StoredTxTimes) recordNode(m parse.TreeNode, timed bool, names *schema.N
 	}
 }
 
-// timeDefaultColumns returns the columns whose default is the transaction's time, and the columns that may be computed
-// from such columns.
+// timeDefaultColumns returns the columns whose default is the transaction's time. It also returns computed columns,
+// because they may depend on columns with the time.
 func timeDefaultColumns(r *schema.Relation) (columns []string) {
 	for _, c := range r.Columns {
 		if c.Fill == schema.Clock || c.Computed {
@@ -77,9 +77,9 @@ func (t *StoredTxTimes) add(s storedTimeColumns) {
 	}
 }
 
-// HidesTime reports whether a text uses the transaction's time without returning it unchanged, given what earlier texts
-// have stored. HidesTime records what the text itself stores. A text without a word for the time is not parsed, if
-// nothing is stored.
+// HidesTime reports whether a text uses the transaction's time in a way that its answer does not show. HidesTime also
+// counts times that earlier texts have stored, and records what the text itself stores. If nothing is stored, HidesTime
+// does not parse a text without a word for the time.
 func (t *StoredTxTimes) HidesTime(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	hides := t.MayReturnStored(p, sql, names)
 	if !MayUseTxTime([]byte(sql)) {
@@ -89,7 +89,7 @@ func (t *StoredTxTimes) HidesTime(p *rewrite.Planner, sql string, names *schema.
 	return hides || MayHideTxTime(p, sql, names)
 }
 
-// MayReturnStored reports whether a text may return a recorded transaction time to the client.
+// MayReturnStored reports whether a text may read a column into which the transaction has written its own time.
 func (t *StoredTxTimes) MayReturnStored(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	if len(t.in) == 0 {
 		return false
@@ -101,13 +101,13 @@ func (t *StoredTxTimes) MayReturnStored(p *rewrite.Planner, sql string, names *s
 	})
 }
 
-// timeReader searches one statement for reads of columns with the transaction's time.
+// timeReader finds out whether one statement reads columns that hold the transaction's time.
 type timeReader struct {
 	stored []storedTimeColumns
 	names  *schema.NameResolver
-	any    bool     // it may read any column
-	rows   bool     // it reads columns without naming them: by a star, a natural join or an alias
-	of     []string // the names of recorded columns, and of their relations, which denote whole rows
+	any    bool     // the statement may read any column
+	rows   bool     // the statement reads columns without their names: by a star, a natural join or an alias
+	of     []string // the names of columns with the time, and of their relations, which as a name mean a whole row
 	named  []string // the names in the statement
 }
 
@@ -124,7 +124,7 @@ func (r *timeReader) visit(m parse.TreeNode, depth int) {
 		r.any = r.any || isUnknownCall(m)
 	case "A_Star":
 		r.rows = true
-	case "JoinExpr": // the alias of a join may be read as a whole row
+	case "JoinExpr": // a statement may read the alias of a join as a whole row
 		r.rows = r.rows || m.Flag("is_natural") || m.Has("alias")
 	case "CopyStmt":
 		r.rows = r.rows || !m.Has("attlist")
@@ -135,7 +135,7 @@ func (r *timeReader) visit(m parse.TreeNode, depth int) {
 		r.named = append(r.named, m.Text("sval"))
 	case "IndexElem":
 		r.named = append(r.named, m.Text("name"))
-	case "InsertStmt": // RETURNING shows only the inserted rows
+	case "InsertStmt": // RETURNING returns only the inserted rows
 		if !m.Has("on_conflict_clause") {
 			target = m.Child("relation")
 		}
@@ -150,7 +150,7 @@ func (r *timeReader) visit(m parse.TreeNode, depth int) {
 	}
 }
 
-// visitColumn processes a reference to a column. Names before the last one are names of relations.
+// visitColumn processes a reference to a column. It records the last name, which is the column's.
 func (r *timeReader) visitColumn(m parse.TreeNode) {
 	fields := slices.Collect(m.List("fields"))
 	if last := fields[len(fields)-1]; last.Is("String") {
@@ -160,7 +160,7 @@ func (r *timeReader) visitColumn(m parse.TreeNode) {
 	}
 }
 
-// visitRelation processes a relation that the statement reads. Catalogs contain no recorded times.
+// visitRelation processes a relation that the statement reads. System catalogs never hold the transaction's time.
 func (r *timeReader) visitRelation(m parse.TreeNode) {
 	name := tableName{m.Text("schemaname"), m.Text("relname")}
 	found := r.names.Relation(name.schema, name.name)
@@ -174,7 +174,7 @@ func (r *timeReader) visitRelation(m parse.TreeNode) {
 		switch {
 		case s.tableName == tableName{}:
 			r.any = true
-		case found == nil: // the query of a WITH name is visited separately
+		case found == nil: // visit processes the query of a WITH name separately
 			r.any = r.any || name.schema != ""
 		case found.View:
 			r.any = true

@@ -8,21 +8,21 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// A repeated transaction gets the values of its first run. The values are valid only if no other part of the
-// transaction depends on the clock or changes sequences.
+// When Sluice repeats a transaction, the values of the first run replace new ones, for example of sequences or the
+// clock. These values are valid only if no other part of the transaction depends on the clock or changes sequences.
 
-// Effects lists what an SQL text may do that makes values from a transaction's earlier run invalid in its repetition.
+// Effects lists what an SQL text may do that makes values of a transaction's first run invalid when Sluice repeats it.
 type Effects struct {
-	// Time means that the text may read the clock, which has advanced since the earlier run.
+	// Time means that the text may read the clock, which has advanced since the first run.
 	Time bool
-	// Numbers means that the text may set a sequence back or create a sequence.
+	// Numbers means that the text may set a sequence to an earlier number, or create a sequence.
 	Numbers bool
-	// Views means that the text reads a user's view, which may call any function. Views of the server call no
-	// user function.
+	// Views means that the text reads a user's view, which may call any function. Views of the server itself do not
+	// count, because they call no user function.
 	Views bool
 }
 
-// Union returns the Effects of two texts together: each effect that s or t has.
+// Union returns the Effects that s or t has.
 func (s Effects) Union(t Effects) Effects {
 	return Effects{Time: s.Time || t.Time, Numbers: s.Numbers || t.Numbers, Views: s.Views || t.Views}
 }
@@ -30,8 +30,8 @@ func (s Effects) Union(t Effects) Effects {
 // allEffects is the Effects of a text of unknown content: it may read the clock, set sequences back and read views.
 var allEffects = Effects{Time: true, Numbers: true, Views: true}
 
-// EffectsOf returns the Effects of the text sql. All effects are set if the text cannot be read or calls an unknown
-// function.
+// EffectsOf returns the Effects of the text sql. All effects are set if Sluice cannot read the text, or if the text
+// calls a function that Sluice does not know.
 func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effects {
 	statements := p.StatementTrees(sql)
 	if names == nil || len(statements) == 0 && !isBlank(sql) {
@@ -55,8 +55,8 @@ func EffectsOf(p *rewrite.Planner, sql string, names *schema.NameResolver) Effec
 	return s
 }
 
-// onlyDefines reports whether a statement only defines, renames, drops or empties objects. Such a statement reads the
-// clock only if a definition has a constant such as 'now'.
+// onlyDefines reports whether a statement only defines, renames, drops or empties objects. Of these statements, only
+// one with a constant such as 'now' in a definition reads the clock.
 func onlyDefines(node parse.TreeNode) bool {
 	switch node.TypeName() {
 	case "CreateStmt":
@@ -78,15 +78,15 @@ func onlyDefines(node parse.TreeNode) bool {
 // definingCommands are commands of ALTER TABLE that read and write no rows.
 var definingCommands = map[parse.AlterTableType]bool{parse.AT_ColumnDefault: true, parse.AT_DropColumn: true, parse.AT_DropConstraint: true, parse.AT_DropNotNull: true}
 
-// addsPlainColumn reports whether a command of ALTER TABLE adds a column of a builtin type and without constraints.
-// (A domain may have a default.)
+// addsPlainColumn reports whether a command of ALTER TABLE adds a column of a builtin type without constraints. Another
+// type may be a domain, which may have a default.
 func addsPlainColumn(cmd parse.TreeNode) bool {
 	column := cmd.Child("def")
 	return parse.AlterTableType(cmd.Integer("subtype")) == parse.AT_AddColumn && !column.Has("constraints") && parse.IsBuiltinType(column.Child("type_name"))
 }
 
-// containsWord reports whether a text contains one of words, or a constant that means the current time. With
-// defaults, the word DEFAULT counts, too.
+// containsWord reports whether a text contains one of words, or a constant such as 'now' that means the current time.
+// defaults says that the word DEFAULT counts, too.
 func containsWord(sql string, words map[string]bool, defaults bool) bool {
 	var small [parse.MaxWord + 1]byte
 	was, kind := parse.EndToken, parse.EndToken
@@ -112,25 +112,25 @@ func containsWord(sql string, words map[string]bool, defaults bool) bool {
 	}
 }
 
-// isQuotedCall reports whether the quoted name that the lexer has read may be one of words, and a call follows it. A
-// name that begins with U& may have escapes, and counts as every word. The lexer does not move.
+// isQuotedCall reports whether the lexer is after a quoted name that may be one of words, and before a parenthesis. A
+// name that begins with U& may have escapes, so it counts as any word. The lexer does not move.
 func isQuotedCall(l *parse.Lexer, words map[string]bool) bool {
 	name, next := l.Lexeme(), *l
 	return (name[0] != '"' || words[string(name[1:len(name)-1])]) && next.Next() == parse.PunctToken && next.Lexeme()[0] == '('
 }
 
-// isBlank reports whether a text has no token.
+// isBlank reports whether a text consists only of blanks and comments.
 func isBlank(sql string) bool {
 	l := parse.Lexer{Text: []byte(sql), UTF8: true}
 	return l.Next() == parse.EndToken
 }
 
-// maxDepth is the maximum depth of a tree that EffectsOf visits. A deeper text has all effects.
+// maxDepth is the greatest depth to which EffectsOf visits a parse tree. A deeper tree counts as having all effects.
 const maxDepth = 200
 
 type effectScanner struct {
 	names   *schema.NameResolver
-	fills   bool           // the statement inserts, so that defaults of its relations may run
+	fills   bool           // the statement inserts, so that the defaults of columns may run
 	updates bool           // the statement is an UPDATE
 	withs   []string       // the names of the statement's WITH queries
 	root    parse.TreeNode // the statement
@@ -138,7 +138,7 @@ type effectScanner struct {
 	Effects
 }
 
-// appendCTENames appends the names of the WITH queries in a node. The queries themselves are visited separately.
+// appendCTENames appends to names the names of all WITH queries under the node m.
 func appendCTENames(m parse.TreeNode, depth int, names []string) []string {
 	if depth > maxDepth {
 		return names
@@ -171,7 +171,7 @@ func (v *effectScanner) visit(m parse.TreeNode, depth int) {
 		if known := parse.RoleOfLowerWord(last)&parse.Harmless != 0 || parse.UniqueValueFuncs[last]; !known || len(names) > 1 && names[0] != "pg_catalog" {
 			v.Effects = allEffects
 		}
-	case "SetToDefault": // in an UPDATE an unknown default runs
+	case "SetToDefault": // an UPDATE to DEFAULT runs a default that Sluice does not know
 		v.Numbers = v.Numbers || v.updates
 	}
 	for child := range m.Children() {
@@ -179,7 +179,7 @@ func (v *effectScanner) visit(m parse.TreeNode, depth int) {
 	}
 }
 
-// addRelationEffects adds the effects of reading or filling a relation.
+// addRelationEffects adds the effects of reading a relation, or of inserting rows into it.
 func (v *effectScanner) addRelationEffects(m parse.TreeNode) {
 	r, known := v.names.FindRelation(m.Text("schemaname"), m.Text("relname"))
 	switch {
@@ -197,8 +197,8 @@ func (v *effectScanner) addRelationEffects(m parse.TreeNode) {
 }
 
 // DependsOnData reports whether the answer of a text depends on data that others may change, or on the transaction's
-// time. The answer does not if the text reads no relation and calls only known functions. The same holds for an
-// INSERT of constants or of generated values, and for DDL. If names is nil, defaults are not considered.
+// time. The answer does not if the text reads no relation and calls only known functions. Nor does it for an INSERT of
+// constants or generated values, or for DDL. If names is nil, DependsOnData ignores defaults of columns.
 func DependsOnData(p *rewrite.Planner, sql string, names *schema.NameResolver) bool {
 	statements := p.StatementTrees(sql)
 	if len(statements) == 0 {
@@ -243,7 +243,7 @@ func hasTimeDefault(relation parse.TreeNode, names *schema.NameResolver) bool {
 	return known && r != nil && slices.ContainsFunc(r.Columns, func(c schema.Column) bool { return c.Fill == schema.Clock })
 }
 
-// mayReadData reports whether a node of a parse tree may read data that others may change.
+// mayReadData reports whether a node of a parse tree may read data that other sessions may change.
 func mayReadData(m parse.TreeNode, depth int) bool {
 	if depth > maxDepth || m.Is("RangeVar") || m.Is("FuncCall") && isUnknownCall(m) {
 		return true
@@ -256,7 +256,7 @@ func mayReadData(m parse.TreeNode, depth int) bool {
 	return false
 }
 
-// isUnknownCall reports whether a function call is one that may read data.
+// isUnknownCall reports whether Sluice does not know the called function, which may then read data.
 func isUnknownCall(call parse.TreeNode) bool {
 	names := call.Names("funcname")
 	last := names[len(names)-1]
@@ -267,11 +267,11 @@ func isUnknownCall(call parse.TreeNode) bool {
 // sequenceFuncs are functions that return or set the state of a sequence.
 var sequenceFuncs = parse.WordSet("currval lastval setval")
 
-// ClassifyGenerated classifies a SELECT whose answer can replace a repeated run. The SELECT must read no table and
-// consist of calls that generate values. The result is Clock if one value is the time, otherwise Drawn. The result is
-// Settled for any other text. A text without a word for generated values is not parsed.
+// ClassifyGenerated says whether, when Sluice repeats a SELECT, the first answer can replace the second. The SELECT
+// must read no table, and its values must all be calls that generate values. The result is Clock if one of the values
+// is the time, otherwise Drawn. For any other text it is Settled. A text without a word for these calls is not parsed.
 func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
-	if !rewrite.MayGenerateValues([]byte(sql)) {
+	if !parse.MayGenerateValues([]byte(sql)) {
 		return schema.Settled
 	}
 	statements := p.StatementTrees(sql)
@@ -294,7 +294,7 @@ func ClassifyGenerated(p *rewrite.Planner, sql string) schema.DefaultKind {
 	return fill
 }
 
-// generatedKind returns the kind of value that an expression generates, or Settled unless the expression is one call.
+// generatedKind returns the kind of value that a call generates. It returns Settled for any other expression.
 func generatedKind(n parse.TreeNode) schema.DefaultKind {
 	if n.Is("TypeCast") && parse.IsBuiltinType(n.Child("type_name")) {
 		n = n.Child("arg")

@@ -6,23 +6,25 @@ import (
 	"github.com/sluice-proxy/sluice/rewrite/schema"
 )
 
-// When a transaction is repeated, every column whose default is the transaction's time gets the time of the first run.
-// ParseTimed covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH queries
-// (insertsInWith).
+// When Sluice repeats a transaction, each column whose default is the transaction's time gets the time of the first
+// run. ParseTimed covers INSERT ... VALUES (Insertion, upsert), INSERT ... SELECT (insertSelect) and INSERTs in WITH
+// queries (insertsInWith).
 
-// TimedStatement is a statement into which Sluice, in a repeated transaction, can write the time of the first run.
+// TimedStatement is a statement into which Sluice can write the time of a transaction's first run when it repeats the
+// transaction.
 type TimedStatement interface {
-	// WithFirstRun returns the statement with values of its first run, or "" if there are no values to use.
+	// WithFirstRun returns the statement with values of its first run, or "" if no value of the first run is usable.
 	WithFirstRun(g FirstRunValues) string
-	// EffectsWith returns the effects of the statement with values of its first run.
+	// EffectsWith returns the effects that the statement still has with values of its first run.
 	EffectsWith(g FirstRunValues) Effects
-	// TakesTxTime reports whether the statement gets the time of the transaction's first run.
+	// TakesTxTime reports whether the statement, with g, gets the time of the transaction's first run.
 	TakesTxTime(g FirstRunValues) bool
-	// ResolvesSame reports whether the resolver names still finds the same relations for the statement's target tables.
+	// ResolvesSame reports whether names still finds the same relations for the tables into which the statement
+	// inserts.
 	ResolvesSame(names *schema.NameResolver) bool
 }
 
-// ParseTimed parses a text with one statement. The result is nil if Sluice cannot write the time of the transaction's
+// ParseTimed parses a text with one statement. It returns nil if Sluice cannot write the time of the transaction's
 // first run into the statement.
 func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) TimedStatement {
 	if in := ParseInsertion(p, sql, names); in != nil {
@@ -44,8 +46,8 @@ func ParseTimed(p *rewrite.Planner, sql string, names *schema.NameResolver) Time
 	return nil
 }
 
-// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. A repeated upsert does not use values of its first answer,
-// because some of its rows existed before.
+// upsert is an INSERT ... VALUES ... ON CONFLICT DO UPDATE. When Sluice repeats it, it uses no values of the first
+// answer, because some of the rows existed before.
 type upsert struct{ *Insertion }
 
 func (u upsert) WithFirstRun(g FirstRunValues) string {
@@ -58,15 +60,15 @@ func (u upsert) EffectsWith(g FirstRunValues) Effects {
 	return u.Insertion.EffectsWith(g)
 }
 
-// insertSelect is an INSERT ... SELECT with a column list. A repeated insertSelect does not use values of its first
+// insertSelect is an INSERT ... SELECT with a column list. When Sluice repeats it, it uses no values of the first
 // answer.
 type insertSelect struct {
 	Insertion
-	first int // the token after SELECT or ALL
+	first int // the index of the token after SELECT or ALL
 }
 
-// parseInsertSelect returns the insertSelect of an INSERT, or nil. The result is nil for queries that may refer to
-// columns by number.
+// parseInsertSelect returns the insertSelect of an INSERT, or nil. It returns nil if the query may refer to result
+// columns by number, because WithFirstRun adds columns before them.
 func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolver) *insertSelect {
 	if !node.Is("InsertStmt") || node.Has("with_clause") || !node.Has("cols") {
 		return nil
@@ -91,7 +93,7 @@ func parseInsertSelect(sql string, node parse.TreeNode, names *schema.NameResolv
 	return s
 }
 
-// WithFirstRun returns the INSERT with values of its first run, whose columns precede all other columns.
+// WithFirstRun returns the INSERT with added columns for the time of the first run. They precede all other columns.
 func (s *insertSelect) WithFirstRun(g FirstRunValues) string {
 	g.Value = nil
 	var added []int
@@ -111,8 +113,8 @@ func (s *insertSelect) EffectsWith(g FirstRunValues) Effects {
 	return s.Insertion.EffectsWith(g)
 }
 
-// insertsInWith is a statement with INSERTs in WITH queries, and possibly an INSERT itself. A repeated statement does
-// not use values of its first answer.
+// insertsInWith is a statement with INSERTs in WITH queries. It may itself be an INSERT. When Sluice repeats it, it
+// uses no values of the first answer.
 type insertsInWith struct {
 	p     *rewrite.Planner
 	sql   string
@@ -120,13 +122,13 @@ type insertsInWith struct {
 	parts []timedPart // the INSERTs in text order
 }
 
-// timedPart is one INSERT of a statement, and its offsets in the text.
+// timedPart is one INSERT within a statement, and its byte offsets in the statement's text.
 type timedPart struct {
 	start, end int
 	in         TimedStatement
 }
 
-// parseInsertsInWith returns the statement with INSERTs in WITH queries as an insertsInWith, or nil.
+// parseInsertsInWith returns a statement with INSERTs in WITH queries as an insertsInWith, or nil if there are none.
 func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, names *schema.NameResolver) *insertsInWith {
 	switch node.TypeName() {
 	case "SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt":
@@ -142,7 +144,7 @@ func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, nam
 		if open < 0 {
 			return nil
 		}
-		if open++; ph.IsPunct(open, '(') && pairs[open] >= 0 { // a list of column names
+		if open++; ph.IsPunct(open, '(') && pairs[open] >= 0 { // the WITH query has a list of column names
 			open = int(pairs[open]) + 1
 		}
 		for ph.IsKeyword(open, "as") || ph.IsKeyword(open, "not") || ph.IsKeyword(open, "materialized") {
@@ -165,7 +167,7 @@ func parseInsertsInWith(p *rewrite.Planner, sql string, node parse.TreeNode, nam
 	return w
 }
 
-// addInsert adds the INSERT between two offsets of the text, if that INSERT can get the transaction's time.
+// addInsert adds the INSERT between two byte offsets of the text, if that INSERT can get the time of the first run.
 func (w *insertsInWith) addInsert(start, end int, withs []string) {
 	in := ParseTimed(w.p, w.sql[start:end], w.names)
 	switch in := in.(type) {
@@ -195,7 +197,7 @@ func (w *insertsInWith) WithFirstRun(g FirstRunValues) string {
 	return parse.EditedText(w.sql, edits)
 }
 
-// EffectsWith returns the union of the effects of the statement's INSERTs and of its other parts.
+// EffectsWith returns the effects of all INSERTs and of the other parts of the statement together.
 func (w *insertsInWith) EffectsWith(g FirstRunValues) Effects {
 	g.Value = nil
 	var edits []parse.Edit

@@ -13,10 +13,10 @@ import (
 //	FROM (VALUES ($1::VARCHAR, $2::INTEGER, 0), ($3::VARCHAR, $4::INTEGER, 1)) AS imp_sen(p0, p1, sen_counter)
 //	ORDER BY sen_counter RETURNING t.id
 //
-// The statement is handled as the INSERT ... VALUES with the same rows (Insertion).
+// Sluice handles the statement as an INSERT ... VALUES with the same rows (Insertion).
 
-// unrollInsertSelect returns an INSERT in SQLAlchemy's form as an INSERT ... VALUES with the same rows in the same
-// order. unrollInsertSelect returns "" for any other statement.
+// unrollInsertSelect converts an INSERT in SQLAlchemy's form to an INSERT ... VALUES with the same rows in the same
+// order. It returns "" for any other statement.
 func unrollInsertSelect(sql string, node parse.TreeNode) string {
 	u := unroller{Insertion{ph: parse.LexTokens([]byte(sql), 0, len(sql))}}
 	u.pairs = u.ph.BracketPairs()
@@ -48,11 +48,11 @@ func unrollInsertSelect(sql string, node parse.TreeNode) string {
 	return sql[:u.ph.Tokens[head].Start] + "VALUES " + texts + sql[last:]
 }
 
-// unroller reads the tokens of an INSERT in SQLAlchemy's form.
+// unroller reads the tokens of an INSERT ... SELECT in SQLAlchemy's form.
 type unroller struct{ Insertion }
 
-// valuesSource returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the trailing
-// number, and the names include its column. valuesSource returns nothing for any other query.
+// valuesSource returns the rows and the column names of the VALUES in SQLAlchemy's form. The rows lack the number at
+// their end, but the names include the number's column. valuesSource returns nil for any other query.
 func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []string) {
 	from, sort := slices.Collect(query.List("from_clause")), slices.Collect(query.List("sort_clause"))
 	if len(from) != 1 || len(sort) != 1 || !from[0].Is("RangeSubselect") || !sort[0].Child("node").Is("ColumnRef") || from[0].Flag("lateral") || parse.SetOperation(query.Integer("op")) > parse.SETOP_NONE ||
@@ -69,8 +69,8 @@ func valuesSource(query parse.TreeNode) (rows [][]parse.TreeNode, columns []stri
 	return unnumberedRows(values, len(columns)), columns
 }
 
-// unnumberedRows returns the rows of a VALUES in SQLAlchemy's form without their trailing number. unnumberedRows
-// returns nil if the number does not increase, or if a column has values of several types.
+// unnumberedRows returns the rows of a VALUES in SQLAlchemy's form without the number at their end. It returns nil if
+// the numbers do not increase, or if a column has values of several types.
 func unnumberedRows(values parse.TreeNode, columns int) (rows [][]parse.TreeNode) {
 	was := -1
 	for list := range values.List("values_lists") {
@@ -97,7 +97,7 @@ func unnumberedRows(values parse.TreeNode, columns int) (rows [][]parse.TreeNode
 	return rows
 }
 
-// hasOneType reports whether all values of a column, apart from NULL, are casts to one type or constants of one
+// hasOneType reports whether the values of a column, except NULL, are all casts to one type, or all constants of one
 // kind.
 func hasOneType(rows [][]parse.TreeNode, column int) bool {
 	var first parse.TreeNode
@@ -116,7 +116,7 @@ func hasOneType(rows [][]parse.TreeNode, column int) bool {
 	return true
 }
 
-// constantField returns the name of the field that holds a constant's value.
+// constantField returns the name of the tree field that contains a constant's value, or "".
 func constantField(n parse.TreeNode) string {
 	for _, field := range [...]string{"ival", "fval", "boolval", "sval", "bsval"} {
 		if n.Has(field) {
@@ -126,8 +126,8 @@ func constantField(n parse.TreeNode) string {
 	return ""
 }
 
-// resultCasts returns the value and the cast of each result column. head is the token SELECT, and open becomes the
-// token FROM.
+// resultCasts returns, for each result column of SELECT, the value that it reads and the cast. head is the token
+// SELECT. open is the token FROM.
 func (u *unroller) resultCasts(query parse.TreeNode, head int, columns []string) (made []castColumn, open int) {
 	if !u.ph.IsKeyword(head, "select") {
 		return nil, 0
@@ -166,14 +166,14 @@ func (u *unroller) resultCasts(query parse.TreeNode, head int, columns []string)
 	return made, open
 }
 
-// castColumn is a result column: the index of a value in its row, and the text of the cast.
+// castColumn is a result column of the SELECT: the index of its value in a row of VALUES, and the text of its cast.
 type castColumn struct {
 	value int
 	cast  string
 }
 
-// rowsText returns the rows as they are inserted, or "" if the text is not in SQLAlchemy's form. open is the
-// token FROM, and end becomes the token that closes the subquery.
+// rowsText returns the SQL of the rows for INSERT ... VALUES, or "" if the text is not in SQLAlchemy's form. open is
+// the token FROM, and end is the token that closes the subquery.
 func (u *unroller) rowsText(rows [][]parse.TreeNode, open int, made []castColumn) (texts string, end int) {
 	if !u.ph.IsPunct(open+1, '(') || !u.ph.IsKeyword(open+2, "values") || u.pairs[open+1] < 0 {
 		return "", 0
@@ -206,7 +206,7 @@ func (u *unroller) rowsText(rows [][]parse.TreeNode, open int, made []castColumn
 	return b.String(), end
 }
 
-// isUntypedColumn reports whether a column has only string constants and NULL, which have no type of their own.
+// isUntypedColumn reports whether all values of a column are string constants or NULL, which have no type of their own.
 func isUntypedColumn(rows [][]parse.TreeNode, column int) bool {
 	return !slices.ContainsFunc(rows, func(row []parse.TreeNode) bool {
 		n := row[column]
@@ -214,8 +214,8 @@ func isUntypedColumn(rows [][]parse.TreeNode, column int) bool {
 	})
 }
 
-// endsLikeSQLAlchemy reports whether only the column names and ORDER BY follow the subquery, which ends at token end.
-// RETURNING, ON or the end must follow.
+// endsLikeSQLAlchemy reports whether only column names and ORDER BY follow the subquery that ends at token end. Only
+// RETURNING, ON or the end of the text may come after them.
 func (u *unroller) endsLikeSQLAlchemy(end int, columns []string) bool {
 	open := end + 3
 	if !u.ph.IsKeyword(end+1, "as") || !u.ph.IsPunct(open, '(') || int(u.pairs[open]) != open+2*len(columns) {

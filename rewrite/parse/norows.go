@@ -1,40 +1,38 @@
-package rewrite
+package parse
 
 import (
 	"slices"
 	"strconv"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 // rowlessVerbs are the first words of statements that return no rows unless they have RETURNING.
 var rowlessVerbs = []string{"insert", "update", "delete", "merge", "create", "alter", "drop", "truncate", "grant", "revoke", "comment", "lock",
 	"analyze", "vacuum", "reindex", "cluster", "listen", "notify", "unlisten", "do", "discard", "prepare", "deallocate", "declare", "refresh"}
 
-// ReturnsNoRows reports whether a text is certainly a single statement that returns no rows. params is the highest
-// parameter number in the text, or 0.
+// ReturnsNoRows reports whether a text certainly is a single statement that returns no rows. params is the greatest
+// parameter number in the text, or 0 if the text has no parameter.
 func ReturnsNoRows(sql []byte) (params int, ok bool) {
-	l := parse.Lexer{Text: sql}
+	l := Lexer{Text: sql}
 	for first, ended := true, false; ; first = false {
 		switch kind := l.Next(); {
-		case kind == parse.EndToken:
+		case kind == EndToken:
 			return params, !first
-		case kind == parse.BadToken, kind == parse.OddToken, ended:
+		case kind == BadToken, kind == OddToken, ended:
 			return 0, false
-		case kind == parse.WordToken && first:
+		case kind == WordToken && first:
 			word := l.Lexeme()
-			if !slices.ContainsFunc(rowlessVerbs, func(verb string) bool { return parse.IsWord(word, verb) }) {
+			if !slices.ContainsFunc(rowlessVerbs, func(verb string) bool { return IsWord(word, verb) }) {
 				return 0, false
 			}
-		case kind == parse.WordToken && parse.IsWord(l.Lexeme(), "returning"), first:
+		case kind == WordToken && IsWord(l.Lexeme(), "returning"), first:
 			return 0, false
-		case kind == parse.ParamToken:
+		case kind == ParamToken:
 			n, err := strconv.Atoi(string(l.Lexeme()[1:]))
 			if err != nil {
 				return 0, false
 			}
 			params = max(params, n)
-		case kind == parse.PunctToken && string(l.Lexeme()) == ";":
+		case kind == PunctToken && string(l.Lexeme()) == ";":
 			ended = true
 		}
 	}

@@ -1,12 +1,10 @@
-package rewrite
+package parse
 
 import (
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/sluice-proxy/sluice/rewrite/parse"
 )
 
 func TestGenerates(t *testing.T) {
@@ -40,7 +38,7 @@ func TestHasReturning(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"r", "re", "ret", "urning", "returnin", "g", "RETURNING", "ReTuRning", "returning", "ning", "\x00", "x", "\xff", "İ", "ſ", " "}), 0, 12).Draw(t, "parts"), "")
 		want := false
 		for i := range text {
-			want = want || i+9 <= len(text) && parse.IsWord([]byte(text[i:i+9]), "returning")
+			want = want || i+9 <= len(text) && IsWord([]byte(text[i:i+9]), "returning")
 		}
 		if got := hasReturning([]byte(text)); got != want {
 			t.Fatalf("%q: %v, want %v", text, got, want)

@@ -1,24 +1,20 @@
-package rewrite
+package parse
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/sluice-proxy/sluice/rewrite/parse"
-)
-
-// MayGenerateValues reports whether a text may return values that the server generates, so that a second run may return
-// others. The result is true if the text names a clock, a random value or a sequence, or is an INSERT with RETURNING.
-// Only words are examined. Functions and views of users are ignored.
+// MayGenerateValues reports whether a text may return values that the server generates, so that a second run could
+// return others. It does if it names a clock, a random value or a sequence, or is an INSERT with RETURNING.
+// MayGenerateValues examines only words, and ignores functions and views of users.
 func MayGenerateValues(sql []byte) bool {
-	l := parse.Lexer{Text: sql}
+	l := Lexer{Text: sql}
 	var inserts, returns bool
 	for {
 		switch l.Next() {
-		case parse.EndToken, parse.BadToken:
+		case EndToken, BadToken:
 			return false
-		case parse.WordToken:
+		case WordToken:
 			switch word := strings.ToLower(string(l.Lexeme())); {
-			case parse.VolatileWords[word]:
+			case VolatileWords[word]:
 				return true
 			case word == "insert", word == "merge", word == "default":
 				inserts = true
@@ -32,8 +28,8 @@ func MayGenerateValues(sql []byte) bool {
 	}
 }
 
-// returningSkips is the shift table of a Horspool search for "returning". The table maps each byte to the distance to
-// the next possible end of the word.
+// returningSkips is the table of a Horspool search for "returning". For the last byte of a part of the text as long as
+// the word, it gives the number of bytes by which the search may advance.
 var returningSkips = func() (skips [256]uint8) {
 	const word = "returning"
 	for i := range skips {
@@ -45,12 +41,12 @@ var returningSkips = func() (skips [256]uint8) {
 	return skips
 }()
 
-// hasReturning reports whether a text contains "returning" in any case. Unlike a lexer, hasReturning examines few bytes
-// of a long text.
+// hasReturning reports whether a text contains "returning", in any letter case. It examines fewer bytes than a lexer
+// would.
 func hasReturning(sql []byte) bool {
 	const word = "returning"
 	for end := len(word); end <= len(sql); end += int(returningSkips[sql[end-1]]) {
-		if parse.IsWord(sql[end-len(word):end], word) {
+		if IsWord(sql[end-len(word):end], word) {
 			return true
 		}
 	}
@@ -59,16 +55,16 @@ func hasReturning(sql []byte) bool {
 
 // IsInsertReturning reports whether a text begins with INSERT and contains RETURNING.
 func IsInsertReturning(sql []byte) bool {
-	l := parse.Lexer{Text: sql}
+	l := Lexer{Text: sql}
 	for first := true; ; first = false {
 		switch l.Next() {
-		case parse.EndToken, parse.BadToken:
+		case EndToken, BadToken:
 			return false
-		case parse.WordToken:
-			if first && (!parse.IsWord(l.Lexeme(), "insert") || !hasReturning(sql)) {
+		case WordToken:
+			if first && (!IsWord(l.Lexeme(), "insert") || !hasReturning(sql)) {
 				return false
 			}
-			if parse.IsWord(l.Lexeme(), "returning") {
+			if IsWord(l.Lexeme(), "returning") {
 				return true
 			}
 		default:
