@@ -90,8 +90,8 @@ func conflictCause(message []byte) ReplayCause {
 	return UnknownConflict
 }
 
-// MatchedNoRows reports whether a command tag says that an UPDATE or DELETE matched no row. If the statement's
-// condition was a key and a version, this result is a ConditionFailed.
+// MatchedNoRows reports whether a command tag says that an UPDATE or DELETE matched no row. If its condition was a key
+// and a version, another transaction has changed the row. The result class is then ConditionFailed.
 func MatchedNoRows(tag []byte) bool {
 	switch string(tag) {
 	case "UPDATE 0", "DELETE 0":

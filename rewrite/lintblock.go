@@ -18,7 +18,7 @@ type ScriptTransaction struct {
 	Remedy string
 }
 
-// scriptState is what a Linter knows about its place in a script.
+// scriptState has the transaction, and the features reported in it, at a statement of a script.
 type scriptState struct {
 	ScriptTransaction
 	own      bool                     // the script has a BEGIN in the current transaction

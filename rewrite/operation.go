@@ -58,8 +58,8 @@ func (p *Planner) RecordSuccess(plan *Plan) {
 	}
 }
 
-// cachePlan caches a plan by its verb and table. When it has turned away maxTables plans because the cache was full, it
-// removes the plans that were not used since the last eviction.
+// cachePlan caches a plan by its verb and table, unless the cache is full. After it has refused maxTables plans, it
+// removes the plans that were not used since the last removal.
 func (t *tablePlanCache) cachePlan(plan *Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -182,8 +182,8 @@ func (t *Truncation) batchedDelete() *BatchedDelete {
 	return c
 }
 
-// ForeignKeysQuery returns a query for the foreign keys between tables of the TRUNCATE. The query returns the index of
-// the referencing table, the index of the referenced table, and the ON DELETE action.
+// ForeignKeysQuery returns a query for the foreign keys between tables of the TRUNCATE. The query returns the
+// positions of the referencing and of the referenced table in Tables, and the ON DELETE action.
 func (t *Truncation) ForeignKeysQuery() string {
 	oids := make([]string, len(t.Tables))
 	for i, table := range t.Tables {

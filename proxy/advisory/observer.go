@@ -53,5 +53,5 @@ func (o *LockObserver) TimeLeft(now time.Duration) time.Duration {
 	return max(0, extendForDrift(o.seen.Lease)-(now-o.since))
 }
 
-// extendForDrift returns a lease, extended because the clocks of two machines may differ by one in a thousand.
+// extendForDrift returns a lease, extended for wrong clocks. Each of two machines may be wrong by one in a thousand.
 func extendForDrift(lease time.Duration) time.Duration { return lease + lease/500 + time.Millisecond }

@@ -50,8 +50,8 @@ type Waits struct {
 // UseClock sets the clock of the turn that begins, or nil after a turn.
 func (w *Waits) UseClock(c *Clock) { w.clock = c }
 
-// Begin begins the part of a turn that can be cancelled and timed out: the turn waits for a backend, or for its answer.
-// An odd tick shows that to the sweeper, which checks waiting sessions. timeout is the statement timeout, or 0.
+// Begin begins the part of a turn that can be cancelled and timed out, in which the turn waits for a backend or its
+// answer. It makes the tick odd, so that the sweeper checks the session. timeout is the statement timeout, or 0.
 func (w *Waits) Begin(timeout time.Duration) {
 	w.resume()
 	w.clock.Start(timeout)

@@ -5,8 +5,8 @@ import "github.com/sluice-proxy/sluice/rewrite/parse"
 // Conversion has the SQL by which the server converts between bytea and hexadecimal digits. NULL remains NULL. An
 // operand that is not bytea is an error, as it is for a bytea column.
 type Conversion struct {
-	// toHex is the SQL before and after a bytea operand that makes digits of the operand. toBytea is the SQL before and
-	// after digits that makes bytea of the digits.
+	// toHex has the SQL to write before and after a bytea operand, which becomes digits. toBytea has the SQL to write
+	// before and after digits, which become bytea.
 	toHex, toBytea struct{ open, close string }
 	// hexTree returns the parse tree of the conversion to digits, and byteaTree that of the conversion to bytea. The
 	// operand is NULL.
